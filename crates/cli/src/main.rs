@@ -1,0 +1,2 @@
+//! The `barnabas` command.
+fn main() {}

@@ -1,0 +1,12 @@
+//! The only door to the operating system: disk, network, clock, randomness; each real and in memory.
+//!
+//! Everything above takes these as `Arc<dyn ...>`, so that a simulator can run whole brokers on a
+//! virtual clock and an in-memory disk that crashes when it is told to.
+
+pub mod clock;
+pub mod disk;
+pub mod random;
+
+pub use clock::Clock;
+pub use disk::{Disk, File};
+pub use random::Random;

@@ -1,0 +1,2 @@
+//! Development commands: `cargo xtask --help`.
+fn main() {}
