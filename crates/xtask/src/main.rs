@@ -1,2 +1,6 @@
 //! Development commands: `cargo xtask --help`.
+
+#[cfg(test)]
+mod tidy;
+
 fn main() {}

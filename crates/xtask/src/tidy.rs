@@ -1,0 +1,159 @@
+//! House rules that a compiler does not check: which crate may use which, file headers, links in documents.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// `(crate, what it may use)`, the table of `ARCHITECTURE.md`. Editing it is an architecture decision.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("platform", &["model"]),
+    ("protocol", &["model"]),
+    ("storage", &["model", "protocol", "platform"]),
+    ("replication", &["model"]),
+    ("metadata", &["model", "protocol"]),
+    ("coordination", &["model", "platform"]),
+    ("controller", &["model", "protocol", "metadata", "coordination"]),
+    ("coordinator", &["model"]),
+    ("group", &["model", "protocol", "coordinator"]),
+    ("client", &["model", "protocol", "platform"]),
+    (
+        "broker",
+        &[
+            "model",
+            "platform",
+            "protocol",
+            "storage",
+            "replication",
+            "metadata",
+            "coordination",
+            "controller",
+            "coordinator",
+            "group",
+            "client",
+        ],
+    ),
+    ("cli", &["broker", "client", "model", "platform", "protocol"]),
+    ("oracle", &["model", "protocol", "client", "platform"]),
+    ("bench", &["model", "protocol", "client", "platform"]),
+    ("xtask", &[]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Every file under `directory` that `wanted` accepts, build output left out, sorted.
+fn files(directory: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut entries: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if !["target", ".git", "node_modules"].contains(&name.as_str()) {
+                found.extend(files(&path, wanted));
+            }
+        } else if wanted(&path) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found == extension)
+}
+
+/// The names under `[dependencies]` and `[build-dependencies]` of a manifest; tests may use anything.
+fn dependencies(manifest: &str) -> Vec<&str> {
+    let mut section = "";
+    let mut names = Vec::new();
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            section = line;
+        } else if section == "[dependencies]" || section == "[build-dependencies]" {
+            names.extend(line.split(['.', ' ', '=']).next().filter(|name| !name.is_empty()));
+        }
+    }
+    names
+}
+
+#[test]
+fn a_crate_uses_only_what_the_layer_table_allows() {
+    let allowed: BTreeMap<_, _> = LAYERS.iter().copied().collect();
+    for directory in fs::read_dir(root().join("crates")).unwrap() {
+        let directory = directory.unwrap().path();
+        let name = directory.file_name().unwrap().to_string_lossy().into_owned();
+        let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
+        let may_use = allowed
+            .get(name.as_str())
+            .unwrap_or_else(|| panic!("crate {name} is not in the layer table of ARCHITECTURE.md"));
+        for used in dependencies(&manifest) {
+            assert!(
+                !allowed.contains_key(used) || may_use.contains(&used),
+                "{name} must not use {used}: see the layer table in ARCHITECTURE.md"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_layer_table_of_the_architecture_page_is_this_one() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    for (name, may_use) in LAYERS {
+        let row = page
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{name}` |")))
+            .unwrap_or_else(|| panic!("ARCHITECTURE.md has no row for {name}"));
+        let last = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap().trim();
+        let listed = if may_use.is_empty() { "-".to_owned() } else { may_use.join(", ") };
+        let listed = if *name == "broker" { "all above".to_owned() } else { listed };
+        assert_eq!(last, listed, "row of {name} in ARCHITECTURE.md");
+    }
+}
+
+#[test]
+fn every_source_file_says_what_it_is_for() {
+    for path in files(&root().join("crates"), &|path| has_extension(path, "rs")) {
+        let text = fs::read_to_string(&path).unwrap();
+        let first = text.lines().find(|line| !line.is_empty()).unwrap_or_default();
+        assert!(
+            first.starts_with("//!") || first.starts_with("// @generated"),
+            "{} must begin with a //! line that says what it is for",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    for path in files(&root(), &|path| has_extension(path, "md")) {
+        let text = fs::read_to_string(&path).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap();
+            if file.is_empty() || link.contains("://") || link.contains(' ') {
+                continue;
+            }
+            assert!(
+                path.parent().unwrap().join(file).exists(),
+                "{} links to {file}, which does not exist",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn shell_scripts_stop_at_the_first_error() {
+    let is_script = |path: &Path| {
+        fs::read(path).is_ok_and(|text| {
+            text.starts_with(b"#!/bin/bash") || text.starts_with(b"#!/usr/bin/env bash")
+        })
+    };
+    for path in files(&root(), &is_script) {
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains("set -euo pipefail"), "{} lacks set -euo pipefail", path.display());
+    }
+}
