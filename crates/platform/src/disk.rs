@@ -4,6 +4,14 @@
 //! is split by its caller into *reserve*, *write* and *publish*: the real disk completes the write
 //! inline, the simulated one when the seed says.
 
+mod memory;
+mod real;
+#[cfg(test)]
+mod tests;
+
+pub use memory::{MemoryDisk, WriteFault};
+pub use real::RealDisk;
+
 use model::Timestamp;
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
@@ -110,6 +118,10 @@ pub trait Disk: Debug + Send + Sync {
 pub trait Lock: Debug + Send + Sync {}
 
 /// An open file. Positions are explicit: there is no cursor.
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "asking for the length can fail; nobody asks for emptiness"
+)]
 pub trait File: Debug + Send + Sync {
     /// Reads at most `buffer.len()` bytes at `position`; 0 at or past the end.
     ///

@@ -8,5 +8,5 @@ pub mod disk;
 pub mod random;
 
 pub use clock::Clock;
-pub use disk::{Disk, File};
+pub use disk::{Disk, File, MemoryDisk, RealDisk};
 pub use random::Random;

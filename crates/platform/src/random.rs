@@ -18,7 +18,8 @@ pub trait Random: Debug + Send + Sync {
 
     /// Uniform in `0..bound`; 0 if `bound` is 0. The bias is below `bound / 2^64`.
     fn below(&self, bound: u64) -> u64 {
-        u64::try_from(u128::from(self.next_u64()) * u128::from(bound) >> 64).expect("the high half")
+        u64::try_from((u128::from(self.next_u64()) * u128::from(bound)) >> 64)
+            .expect("the high half")
     }
 }
 

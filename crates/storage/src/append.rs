@@ -5,8 +5,8 @@
 //! the write fails they are all forgotten and rebuilt from what the disk holds: else the retry of a
 //! batch that never reached the disk would be taken for a duplicate.
 
-use crate::stand_in::ValidatedBatches;
 use crate::partition_log::PendingAppend;
+use crate::stand_in::ValidatedBatches;
 use bytes::Bytes;
 use model::{LeaderEpoch, Offset, Timestamp};
 
