@@ -26,7 +26,7 @@ const SNAPSHOT_MAGIC: &[u8; 8] = b"BNBSSNP1";
 const HEADER: usize = 16;
 const FRAME_HEADER: usize = 12;
 /// A log is replaced by a snapshot when it is longer than this and than the last snapshot.
-const ROTATE_BYTES: u64 = 4 << 20;
+const ROTATE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 const RESERVE_BYTES: u64 = 256 << 10;
 const RESERVE_AGAIN_BELOW: u64 = 64 << 10;
 

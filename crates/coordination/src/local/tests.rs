@@ -1,1 +1,270 @@
+use super::*;
+use crate::{Change, CreateMode, Event, Events, Op, OpResult, Read, SessionHandle};
+use bytes::Bytes;
+use model::Timestamp;
+use platform::MemoryDisk;
+use platform::clock::ManualClock;
+use platform::disk::WriteFault;
+use std::future::Future;
 
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
+
+fn store(disk: &MemoryDisk) -> LocalStore {
+    LocalStore::open_inline(Arc::new(disk.clone()), Path::new("/store"), clock()).unwrap()
+}
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(ManualClock::at(NOW))
+}
+
+/// Inline stores answer at once: nothing is ever waited for.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn session(store: &LocalStore) -> (SessionHandle, Events) {
+    now(store.open_session()).unwrap()
+}
+
+fn events(events: &mut Events) -> Vec<(Change, String)> {
+    std::iter::from_fn(|| events.try_recv().ok())
+        .map(|event| match event {
+            Event::Watched(change, path) => (change, path),
+            Event::Disconnected | Event::Connected | Event::Expired => panic!("{event:?}"),
+        })
+        .collect()
+}
+
+fn data(session: &SessionHandle, path: &str) -> Option<String> {
+    now(session.get(path, false))
+        .ok()
+        .map(|(data, _)| String::from_utf8(data.unwrap_or_default().to_vec()).unwrap())
+}
+
+#[test]
+fn versions_guard_changes_and_a_failed_transaction_leaves_no_trace() {
+    let disk = MemoryDisk::new();
+    let (s, _events) = session(&store(&disk));
+    let (_, stat) = now(s.create("/a", None, CreateMode::Persistent)).unwrap();
+    assert_eq!((stat.version, stat.ctime, stat.czxid), (0, NOW, stat.mzxid));
+    assert_eq!(now(s.set("/a", "1", Some(0))).unwrap().version, 1);
+    assert_eq!(now(s.set("/a", "2", Some(0))), Err(StoreError::BadVersion("/a".into())));
+    let failing = vec![
+        Op::set("/a", "3"),
+        Op::create("/a/b", "x"),
+        Op::create_ephemeral("/e", None),
+        Op::check("/a", 1),
+    ];
+    let before = now(s.exists("/a", false)).unwrap();
+    assert_eq!(now(s.multi(failing)), Err(StoreError::BadVersion("/a".into())));
+    assert_eq!(now(s.exists("/a", false)).unwrap(), before);
+    assert_eq!((data(&s, "/a"), data(&s, "/a/b"), data(&s, "/e")), (Some("1".into()), None, None));
+
+    let good = vec![Op::check("/a", 1), Op::create("/a/b", "x"), Op::set("/a/b", "y")];
+    let results = now(s.multi(good)).unwrap();
+    let [OpResult::Checked, OpResult::Created(_, created), OpResult::Set(set)] = &results[..]
+    else {
+        panic!("{results:?}")
+    };
+    assert_eq!((created.czxid, set.version), (set.mzxid, 1), "one transaction, one zxid");
+    let parent = now(s.exists("/a", false)).unwrap().unwrap();
+    assert_eq!((parent.num_children, parent.cversion, parent.pzxid), (1, 1, set.czxid));
+    assert_eq!(now(s.delete("/a", None)), Err(StoreError::NotEmpty("/a".into())));
+    now(s.delete("/a/b", Some(1))).unwrap();
+    assert_eq!(now(s.exists("/a", false)).unwrap().unwrap().cversion, 2);
+    assert_eq!(
+        now(s.create("/no/such", None, CreateMode::Persistent)).unwrap_err(),
+        StoreError::NoNode("/no".into())
+    );
+    for path in ["", "a", "/a/", "/a//b", "/a/../b", "/a/\0"] {
+        let result = now(s.create(path, None, CreateMode::Persistent));
+        assert!(matches!(result, Err(StoreError::BadArguments(_))), "{path:?}: {result:?}");
+    }
+}
+
+#[test]
+fn null_and_empty_data_differ_also_after_a_restart() {
+    let disk = MemoryDisk::new();
+    let (s, _events) = session(&store(&disk));
+    now(s.multi(vec![Op::create_null("/null"), Op::create("/empty", "")])).unwrap();
+    let (s, _events) = session(&store(&disk.copy()));
+    assert_eq!(now(s.get("/null", false)).unwrap().0, None);
+    assert_eq!(now(s.get("/empty", false)).unwrap().0, Some(Bytes::new()));
+}
+
+#[test]
+fn sequential_names_count_the_children_that_ever_were() {
+    let disk = MemoryDisk::new();
+    let (s, _events) = session(&store(&disk));
+    let create = |s: &SessionHandle| {
+        now(s.create("/c/n_", None, CreateMode::PersistentSequential)).unwrap().0
+    };
+    now(s.create("/c", None, CreateMode::Persistent)).unwrap();
+    assert_eq!(create(&s), "/c/n_0000000000");
+    now(s.delete("/c/n_0000000000", None)).unwrap();
+    assert_eq!(create(&s), "/c/n_0000000001");
+    let (s, _events) = session(&store(&disk.copy()));
+    assert_eq!(create(&s), "/c/n_0000000002");
+}
+
+#[test]
+fn watches_fire_once_and_say_what_happened() {
+    let store = store(&MemoryDisk::new());
+    let ((writer, _e), (reader, mut seen)) = (session(&store), session(&store));
+    let on = |path: &str, change| (change, path.to_owned());
+    // A missing node: `exists` leaves a watch, `get` and `children` do not.
+    now(reader.exists("/a", true)).unwrap();
+    assert!(now(reader.get("/b", true)).is_err() && now(reader.children("/b", true)).is_err());
+    now(writer.multi(vec![Op::create_null("/a"), Op::create_null("/b")])).unwrap();
+    assert_eq!(events(&mut seen), [on("/a", Change::Created)]);
+    now(writer.set("/a", "1", None)).unwrap();
+    assert_eq!(events(&mut seen), [], "spent");
+    // Data and children are watched apart.
+    now(reader.get("/a", true)).unwrap();
+    now(reader.children("/b", true)).unwrap();
+    now(writer.multi(vec![Op::set("/a", "2"), Op::set("/b", "2"), Op::create_null("/b/c")]))
+        .unwrap();
+    assert_eq!(events(&mut seen), [on("/a", Change::Data), on("/b", Change::Children)]);
+    // A deletion fires both kinds, as one event; the parent's children change too.
+    now(reader.get("/b/c", true)).unwrap();
+    now(reader.children("/b/c", true)).unwrap();
+    now(reader.children("/b", true)).unwrap();
+    now(writer.delete("/b/c", None)).unwrap();
+    assert_eq!(events(&mut seen), [on("/b/c", Change::Deleted), on("/b", Change::Children)]);
+    // A transaction that fails fires nothing.
+    now(reader.exists("/d", true)).unwrap();
+    assert!(now(writer.multi(vec![Op::create_null("/d"), Op::check("/d", 7)])).is_err());
+    assert_eq!(events(&mut seen), []);
+    now(writer.create("/d", None, CreateMode::Persistent)).unwrap();
+    assert_eq!(events(&mut seen), [on("/d", Change::Created)]);
+}
+
+#[test]
+fn ephemeral_nodes_vanish_with_their_session() {
+    let store = store(&MemoryDisk::new());
+    let ((one, mut over), (two, mut seen)) = (session(&store), session(&store));
+    now(one.create("/e", None, CreateMode::Ephemeral)).unwrap();
+    assert_eq!(now(two.exists("/e", true)).unwrap().unwrap().ephemeral_owner, Some(one.id()));
+    let child = now(two.create("/e/c", None, CreateMode::Persistent));
+    assert_eq!(child.unwrap_err(), StoreError::NoChildrenForEphemerals("/e/c".into()));
+    now(one.close()).unwrap();
+    assert_eq!(events(&mut seen), [(Change::Deleted, "/e".to_owned())]);
+    assert_eq!(over.try_recv(), Ok(Event::Expired));
+    assert_eq!(now(one.exists("/e", false)), Err(StoreError::SessionExpired));
+}
+
+#[test]
+fn a_restart_keeps_everything_but_the_last_process_ephemerals() {
+    let disk = MemoryDisk::new();
+    let before = {
+        let (s, _events) = session(&store(&disk));
+        now(s.multi(vec![Op::create("/a", "1"), Op::create_ephemeral("/e", None)])).unwrap();
+        now(s.set("/a", "2", Some(0))).unwrap();
+        (s.id(), now(s.exists("/a", false)).unwrap())
+    };
+    let (s, _events) = session(&store(&disk.copy()));
+    assert_eq!(now(s.exists("/a", false)).unwrap(), before.1);
+    assert_eq!((data(&s, "/a"), data(&s, "/e")), (Some("2".into()), None));
+    assert!(s.id() > before.0, "a session id is never used twice");
+}
+
+#[test]
+fn an_acknowledged_change_survives_a_power_cut_at_any_moment() {
+    // Enough data for several rotations, each cut at every change of the disk.
+    let write = |disk: &MemoryDisk| {
+        let store = LocalStore::open_inline(Arc::new(disk.clone()), Path::new("/store"), clock());
+        let Ok(store) = store else { return 0 };
+        let Ok((s, _events)) = now(store.open_session()) else { return 0 };
+        let mut acknowledged = 0;
+        for i in 0..30 {
+            let data = vec![b'x'; 5_000];
+            let ops = vec![Op::create(format!("/n{i}"), data), Op::create_null(format!("/n{i}/c"))];
+            match now(s.multi(ops)) {
+                Ok(_) => acknowledged += 1,
+                Err(_) => break,
+            }
+        }
+        acknowledged
+    };
+    let whole = MemoryDisk::new();
+    assert_eq!(write(&whole), 30);
+    let files: Vec<_> = whole.files().into_iter().map(|(path, _)| path).collect();
+    assert!(files.iter().any(|f| f.display().to_string().contains("snapshot.")), "{files:?}");
+    assert!(whole.used() < 400_000, "old files are removed");
+    for cut in 0..whole.changes() {
+        let disk = MemoryDisk::new();
+        disk.cut_power_after(cut);
+        let acknowledged = write(&disk);
+        let (s, _events) = session(&store(&disk.crash(cut)));
+        let there = (0..30).take_while(|i| data(&s, &format!("/n{i}/c")).is_some()).count();
+        let parents = (0..30).take_while(|i| data(&s, &format!("/n{i}")).is_some()).count();
+        assert!(there >= acknowledged, "cut {cut}: {there} of {acknowledged}");
+        assert_eq!(there, parents, "cut {cut}: half a transaction");
+    }
+}
+
+#[test]
+fn damage_inside_the_log_is_an_error_and_not_a_torn_end() {
+    let disk = MemoryDisk::new();
+    {
+        let (s, _events) = session(&store(&disk));
+        now(s.create("/a", Some("first".into()), CreateMode::Persistent)).unwrap();
+        now(s.create("/b", Some("second".into()), CreateMode::Persistent)).unwrap();
+    }
+    let disk = disk.copy();
+    let (path, mut bytes) = disk
+        .files()
+        .into_iter()
+        .find(|(path, _)| path.display().to_string().contains("log."))
+        .unwrap();
+    let at = bytes.windows(5).position(|w| w == b"first").unwrap();
+    bytes[at] ^= 1;
+    disk.put(&path, &bytes);
+    let opened = LocalStore::open_inline(Arc::new(disk), Path::new("/store"), clock());
+    assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
+}
+
+#[test]
+fn a_full_disk_refuses_changes_takes_them_back_and_recovers() {
+    let disk = MemoryDisk::new();
+    let store = store(&disk);
+    let ((s, _e), (other, mut seen)) = (session(&store), session(&store));
+    now(s.create("/a", Some("1".into()), CreateMode::Persistent)).unwrap();
+    now(other.get("/a", true)).unwrap();
+    for fault in [WriteFault::Fails, WriteFault::Short] {
+        disk.fail_write(0, fault);
+        let result = now(s.multi(vec![Op::set("/a", "2"), Op::create_ephemeral("/e", None)]));
+        assert!(matches!(result, Err(StoreError::NotWritten(_))), "{result:?}");
+        assert_eq!((data(&s, "/a"), data(&s, "/e")), (Some("1".into()), None));
+        assert_eq!(events(&mut seen), []);
+    }
+    now(s.set("/a", "3", Some(0))).unwrap();
+    assert_eq!(events(&mut seen), [(Change::Data, "/a".to_owned())], "the watch was armed again");
+    let (s, _events) = session(&self::store(&disk.copy()));
+    assert_eq!(data(&s, "/a"), Some("3".into()));
+}
+
+#[test]
+fn requests_made_before_anyone_waits_keep_their_order_through_the_thread() {
+    let disk = MemoryDisk::new();
+    let store = LocalStore::open(Arc::new(disk.clone()), Path::new("/store"), clock()).unwrap();
+    let (s, _events) = session(&store);
+    now(s.create("/a", None, CreateMode::Persistent)).unwrap();
+    let pending: Vec<_> = (0..1000).map(|i| s.multi(vec![Op::set_if("/a", "x", i)])).collect();
+    let read = s.read_all(vec![Read::data("/a")]);
+    pending.into_iter().for_each(|p| drop(now(p).unwrap()));
+    assert!(now(read).unwrap()[0].is_ok());
+    assert!(disk.writes() < 1000, "queued changes are flushed together");
+    store.shut_down();
+    assert!(matches!(now(s.close()), Err(StoreError::Failed(_))));
+    let (s, _events) = session(&self::store(&disk));
+    assert_eq!(now(s.exists("/a", false)).unwrap().unwrap().version, 1000);
+}
+
+#[test]
+fn another_store_in_the_same_directory_is_refused() {
+    let disk = MemoryDisk::new();
+    let _first = store(&disk);
+    let second = LocalStore::open_inline(Arc::new(disk), Path::new("/store"), clock());
+    assert_eq!(second.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+}
