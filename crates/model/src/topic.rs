@@ -79,6 +79,11 @@ impl fmt::Display for TopicPartition {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicId(pub [u8; 16]);
 
+impl TopicId {
+    /// "None" on the wire.
+    pub const ZERO: Self = Self([0; 16]);
+}
+
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 impl fmt::Display for TopicId {

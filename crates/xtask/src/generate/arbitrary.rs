@@ -1,0 +1,105 @@
+//! Writes `arbitrary.rs`: random values of every structure that a version can carry.
+
+use super::rust::{BANNER, field_name, snake};
+use super::schema::{Field, File, Message, Type, Versions};
+use std::fmt::Write;
+
+/// The file. A field that the version lacks keeps its default, so that what is written can be read
+/// back equal.
+pub(super) fn file(files: &[File]) -> String {
+    let mut out = String::from(BANNER);
+    out.push_str(
+        "//! Random values of every message, for tests.\n\nuse super::*;\n\
+         use crate::arbitrary::{Arbitrary, Random};\n\n",
+    );
+    for message in files.iter().flat_map(|file| &file.messages) {
+        structure(&mut out, message, &message.name, &message.fields, true);
+        for inner in &message.structs {
+            structure(&mut out, message, &inner.name, &inner.fields, false);
+        }
+    }
+    out
+}
+
+fn structure(out: &mut String, message: &Message, name: &str, fields: &[Field], outer: bool) {
+    let path = match outer {
+        true => name.to_owned(),
+        false => format!("{}::{name}", snake(&message.name)),
+    };
+    let used = |any: bool| if any { "" } else { "_" };
+    let _ = writeln!(
+        out,
+        "impl Arbitrary for {path} {{ fn arbitrary({}random: &mut Random, {}version: i16) -> Self {{",
+        used(!fields.is_empty()),
+        used(fields.iter().any(|field| needs_version(message, field))),
+    );
+    if fields.is_empty() {
+        out.push_str("Self::default() } }\n\n");
+        return;
+    }
+    out.push_str("let mut m = Self::default();\n");
+    for field in fields {
+        let value = value(message, field);
+        let assign = format!("m.{} = {value};", field_name(field));
+        let condition = match field.versions.covers(message.versions) {
+            true => assign,
+            false if field.versions.low == 0 => {
+                format!("if version <= {} {{ {assign} }}", field.versions.high)
+            }
+            false if field.versions.high == i16::MAX => {
+                format!("if version >= {} {{ {assign} }}", field.versions.low)
+            }
+            false => format!(
+                "if ({}..={}).contains(&version) {{ {assign} }}",
+                field.versions.low, field.versions.high
+            ),
+        };
+        out.push_str(&condition);
+        out.push('\n');
+    }
+    out.push_str("m } }\n\n");
+}
+
+fn needs_version(message: &Message, field: &Field) -> bool {
+    !field.versions.covers(message.versions)
+        || field.kind.structure().is_some()
+        || field.nullable.is_some_and(|nullable| !nullable.covers(message.versions))
+}
+
+fn value(message: &Message, field: &Field) -> String {
+    let one = |kind: &Type| match kind {
+        Type::Bool => "random.bool()".to_owned(),
+        Type::I8 => "random.i8()".to_owned(),
+        Type::I16 => "random.i16()".to_owned(),
+        Type::U16 => "random.u16()".to_owned(),
+        Type::I32 => "random.i32()".to_owned(),
+        Type::U32 => "random.u32()".to_owned(),
+        Type::I64 => "random.i64()".to_owned(),
+        Type::F64 => "random.f64()".to_owned(),
+        Type::String => "random.string()".to_owned(),
+        Type::Bytes => "random.bytes()".to_owned(),
+        Type::Uuid => "random.uuid()".to_owned(),
+        Type::Records => "random.records()".to_owned(),
+        Type::Struct(_) => "Arbitrary::arbitrary(random, version)".to_owned(),
+        Type::Array(_) => unreachable!("no lists of lists"),
+    };
+    let full = match &field.kind {
+        Type::Array(element) => format!("(0..random.count()).map(|_| {}).collect()", one(element)),
+        kind => one(kind),
+    };
+    match field.nullable {
+        None if field.kind == Type::Records => format!("Some({full})"),
+        None => full,
+        Some(nullable) if nullable.covers(message.versions) => {
+            format!("if random.is_null() {{ None }} else {{ Some({full}) }}")
+        }
+        Some(Versions { low, high }) => {
+            let within = match (low, high) {
+                (low, i16::MAX) => format!("version >= {low}"),
+                (0, high) => format!("version <= {high}"),
+                (low, high) => format!("({low}..={high}).contains(&version)"),
+            };
+            format!("if {within} && random.is_null() {{ None }} else {{ Some({full}) }}")
+        }
+    }
+}
