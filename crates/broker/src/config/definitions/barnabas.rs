@@ -1,0 +1,22 @@
+//! Keys of our own.
+
+use crate::config::definition::{Area, Status::Honoured, definitions};
+use crate::config::range::Range::{AtLeast, OneOf};
+
+pub(super) const AREA: Area = Area {
+    title: "Keys of our own",
+    introduction: "What Kafka has no key for. Kafka itself would ignore them with a warning.",
+    definitions: definitions! {
+        /// Threads that serve connections; 0 means one per core. Takes the place of `num.network.threads` and
+        /// `num.io.threads`, which count threads of another design.
+        "barnabas.reactors": Int = Some("0"), AtLeast(0), Medium, ReadOnly, Honoured, ours;
+
+        /// How much of a produced batch is checked. `full` checks what Kafka checks, records inside compressed batches
+        /// included; `headers` takes compressed records as sent after header, length and checksum, for half the work.
+        "barnabas.record.validation": String = Some("full"), OneOf(&["full", "headers"]), Medium, ReadOnly, Honoured, ours;
+
+        /// Where the replicas of a new topic go. `random` starts the round at a random broker as Kafka does; `balanced`
+        /// starts it at the broker with the fewest replicas.
+        "barnabas.replica.placement": String = Some("random"), OneOf(&["random", "balanced"]), Low, ReadOnly, Honoured, ours;
+    },
+};

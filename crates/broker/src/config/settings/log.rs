@@ -1,0 +1,101 @@
+//! Where records live and what is done about them.
+
+use crate::config::values::Values;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Broker-wide settings of the log. What a topic may override is in `storage::LogConfig`: see
+/// [`BrokerConfig::log_config`](crate::config::BrokerConfig::log_config).
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogSettings {
+    /// `log.dirs`, else `log.dir`; never empty.
+    pub directories: Vec<PathBuf>,
+    /// `num.recovery.threads.per.data.dir`
+    pub recovery_threads_per_directory: usize,
+    /// `log.flush.scheduler.interval.ms`: how often to look for logs whose flush is due; `None` means never.
+    pub flush_scheduler_interval: Option<Duration>,
+    /// `log.flush.offset.checkpoint.interval.ms`
+    pub recovery_point_checkpoint_interval: Duration,
+    /// `log.flush.start.offset.checkpoint.interval.ms`
+    pub log_start_checkpoint_interval: Duration,
+    /// `log.retention.check.interval.ms`
+    pub retention_check_interval: Duration,
+    /// `log.initial.task.delay.ms`: from start to the first of these rounds.
+    pub initial_task_delay: Duration,
+    /// `log.dir.failure.timeout.ms`
+    pub directory_failure_timeout: Duration,
+    /// `num.replica.alter.log.dirs.threads`; `None` means one per directory.
+    pub alter_log_dirs_threads: Option<usize>,
+    /// The compaction settings.
+    pub cleaner: CleanerSettings,
+    /// `barnabas.record.validation`
+    pub record_validation: RecordValidation,
+}
+
+/// `log.cleaner.*` settings of the broker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CleanerSettings {
+    /// `log.cleaner.enable`
+    pub enabled: bool,
+    /// `log.cleaner.threads`
+    pub threads: usize,
+    /// `log.cleaner.io.max.bytes.per.second`; infinite if unlimited.
+    pub io_max_bytes_per_second: f64,
+    /// `log.cleaner.dedupe.buffer.size`: for all threads together.
+    pub dedupe_buffer_bytes: u64,
+    /// `log.cleaner.io.buffer.size`: for all threads together.
+    pub io_buffer_bytes: usize,
+    /// `log.cleaner.io.buffer.load.factor`
+    pub dedupe_buffer_load_factor: f64,
+    /// `log.cleaner.backoff.ms`
+    pub backoff: Duration,
+}
+
+/// How much of a produced batch is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordValidation {
+    /// Everything that Kafka checks, inside compressed batches too.
+    Full,
+    /// Headers, lengths and checksums; records inside a compressed batch are taken as sent where the topic allows it.
+    Headers,
+}
+
+impl LogSettings {
+    pub(in crate::config) fn read(values: &Values) -> Self {
+        Self {
+            directories: directories(values),
+            recovery_threads_per_directory: values.size("num.recovery.threads.per.data.dir"),
+            flush_scheduler_interval: values.millis_or_never("log.flush.scheduler.interval.ms"),
+            recovery_point_checkpoint_interval: values
+                .millis("log.flush.offset.checkpoint.interval.ms"),
+            log_start_checkpoint_interval: values
+                .millis("log.flush.start.offset.checkpoint.interval.ms"),
+            retention_check_interval: values.millis("log.retention.check.interval.ms"),
+            initial_task_delay: values.millis("log.initial.task.delay.ms"),
+            directory_failure_timeout: values.millis("log.dir.failure.timeout.ms"),
+            alter_log_dirs_threads: values.optional_size("num.replica.alter.log.dirs.threads"),
+            cleaner: CleanerSettings {
+                enabled: values.boolean("log.cleaner.enable"),
+                threads: values.size("log.cleaner.threads"),
+                io_max_bytes_per_second: match values.f64("log.cleaner.io.max.bytes.per.second") {
+                    f64::MAX => f64::INFINITY,
+                    rate => rate,
+                },
+                dedupe_buffer_bytes: values.u64("log.cleaner.dedupe.buffer.size"),
+                io_buffer_bytes: values.size("log.cleaner.io.buffer.size"),
+                dedupe_buffer_load_factor: values.f64("log.cleaner.io.buffer.load.factor"),
+                backoff: values.millis("log.cleaner.backoff.ms"),
+            },
+            record_validation: match values.text("barnabas.record.validation").as_deref() {
+                Some("headers") => RecordValidation::Headers,
+                _ => RecordValidation::Full,
+            },
+        }
+    }
+}
+
+/// Kafka splits at commas and drops blanks around and between.
+fn directories(values: &Values) -> Vec<PathBuf> {
+    let text = values.text("log.dirs").or_else(|| values.text("log.dir")).unwrap_or_default();
+    text.split(',').map(str::trim).filter(|path| !path.is_empty()).map(PathBuf::from).collect()
+}

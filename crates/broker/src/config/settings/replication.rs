@@ -1,0 +1,48 @@
+//! Fetching from leaders, and what leaders expect of followers.
+
+use crate::config::values::Values;
+use std::time::Duration;
+
+/// `replica.*` and friends. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplicationSettings {
+    /// `replica.lag.time.max.ms`
+    pub lag_time_max: Duration,
+    /// `replica.socket.timeout.ms`
+    pub socket_timeout: Duration,
+    /// `replica.socket.receive.buffer.bytes`; `None` leaves the system's default.
+    pub socket_receive_buffer_bytes: Option<usize>,
+    /// `replica.fetch.max.bytes`: per partition.
+    pub fetch_max_bytes: i32,
+    /// `replica.fetch.response.max.bytes`: per response.
+    pub fetch_response_max_bytes: i32,
+    /// `replica.fetch.min.bytes`
+    pub fetch_min_bytes: i32,
+    /// `replica.fetch.wait.max.ms`
+    pub fetch_wait_max: Duration,
+    /// `replica.fetch.backoff.ms`
+    pub fetch_backoff: Duration,
+    /// `num.replica.fetchers`: per source broker.
+    pub fetchers: usize,
+    /// `replica.high.watermark.checkpoint.interval.ms`
+    pub high_watermark_checkpoint_interval: Duration,
+}
+
+impl ReplicationSettings {
+    pub(in crate::config) fn read(values: &Values) -> Self {
+        Self {
+            lag_time_max: values.millis("replica.lag.time.max.ms"),
+            socket_timeout: values.millis("replica.socket.timeout.ms"),
+            socket_receive_buffer_bytes: values
+                .optional_size("replica.socket.receive.buffer.bytes"),
+            fetch_max_bytes: values.i32("replica.fetch.max.bytes"),
+            fetch_response_max_bytes: values.i32("replica.fetch.response.max.bytes"),
+            fetch_min_bytes: values.i32("replica.fetch.min.bytes"),
+            fetch_wait_max: values.millis("replica.fetch.wait.max.ms"),
+            fetch_backoff: values.millis("replica.fetch.backoff.ms"),
+            fetchers: values.size("num.replica.fetchers"),
+            high_watermark_checkpoint_interval: values
+                .millis("replica.high.watermark.checkpoint.interval.ms"),
+        }
+    }
+}
