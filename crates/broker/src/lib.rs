@@ -1,3 +1,40 @@
-//! See `ARCHITECTURE.md`.
+//! The shell around the cores: listeners, connections, handlers, partitions, wiring.
+//!
+//! Everything that a handler needs hangs off [`Broker`]. Nothing in a handler awaits, so a simulator
+//! runs whole brokers by feeding [`connection::ConnectionCore`] and moving the clock.
 
 pub mod config;
+pub mod connection;
+pub mod dispatch;
+mod error_codes;
+mod handlers;
+mod inbox;
+pub mod listener;
+pub mod output;
+pub mod reactor;
+mod refusals;
+pub mod request;
+pub mod timer;
+
+use crate::reactor::ReceiveBudget;
+use crate::refusals::Refusals;
+use crate::timer::TimerService;
+use platform::{Clock, Disk, Random};
+use std::sync::Arc;
+
+/// One broker: what its handlers share.
+#[derive(Debug)]
+pub struct Broker {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+    /// Files.
+    pub disk: Arc<dyn Disk>,
+    /// Deadlines of waiting requests.
+    pub timers: TimerService,
+    /// Where futures run that are not on the data path: the controller, coordinators, administration.
+    pub control: tokio::runtime::Handle,
+    pub(crate) refusals: Refusals,
+    pub(crate) receive_budget: ReceiveBudget,
+}

@@ -1,0 +1,66 @@
+//! ApiVersions (key 18), v0 to v4: v1 throttle time, v3 flexible and the client's software (KIP-511),
+//! v4 feature ranges from 0.
+//!
+//! The first request of most clients, so it never fails for being too new: an unknown version is
+//! answered in the layout of v0 with UNSUPPORTED_VERSION and the range of this API, and the
+//! connection stays. The response header is always v0, flexible or not, because the client cannot
+//! know yet which versions we speak.
+
+use crate::Broker;
+use crate::dispatch::{Api, api, apis};
+use crate::request::{ClientSoftware, Outcome, Request, RequestContext, Responder};
+use protocol::ErrorCode;
+use protocol::messages::api_versions_response::{ApiVersion, ApiVersionsResponse};
+use protocol::messages::ApiVersionsRequest;
+use std::sync::Arc;
+
+pub(crate) const API: Api = api!(ApiVersionsRequest, 0..=4, api_versions);
+
+fn api_versions(_broker: &Arc<Broker>, request: Request<ApiVersionsRequest>) -> Outcome {
+    if request.context.api_version >= 3 {
+        let (name, version) =
+            (&request.body.client_software_name, &request.body.client_software_version);
+        if !is_software_name(name) || !is_software_name(version) {
+            let error_code = ErrorCode::InvalidRequest.code();
+            return request.respond(ApiVersionsResponse { error_code, ..Default::default() });
+        }
+        request
+            .context
+            .connection
+            .set_software(ClientSoftware { name: name.clone(), version: version.clone() });
+    }
+    let api_keys = apis()
+        .into_iter()
+        .map(|row| ApiVersion {
+            api_key: row.key.code(),
+            min_version: row.lowest,
+            max_version: row.highest,
+            ..Default::default()
+        })
+        .collect();
+    request.respond(ApiVersionsResponse { api_keys, ..Default::default() })
+}
+
+/// The answer to a version that we do not know.
+pub(crate) fn unsupported(context: &RequestContext, sequence: u64) -> Outcome {
+    let body = ApiVersionsResponse {
+        error_code: ErrorCode::UnsupportedVersion.code(),
+        api_keys: vec![ApiVersion {
+            api_key: API.key.code(),
+            min_version: *API.versions.start(),
+            max_version: *API.versions.end(),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    Responder::<ApiVersionsRequest>::new(context, sequence).respond_at(&body, 0)
+}
+
+/// KIP-511: letters, digits, dots and dashes, with a letter or digit at both ends.
+fn is_software_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let alphanumeric = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    alphanumeric(bytes.first())
+        && alphanumeric(bytes.last())
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'))
+}

@@ -1,0 +1,564 @@
+//! One thread, its connections, and the turn: read what is ready, execute, complete, send.
+//!
+//! A turn takes the ready sockets (each is read at most once), executes every complete request, then
+//! runs what was put off to the turn's end ([`at_turn_end`]: one gathered write per partition for all
+//! connections), hands out the answers that this produced, and sends to each connection once. A turn
+//! is bounded ([`TURN_BYTES`], [`TURN_REQUESTS`]); what is left over comes first in the next one.
+//!
+//! Nothing here waits but [`mio::Poll::poll`]. Handlers are plain functions, so a socket's readiness is
+//! all that there is to schedule; why this is an event loop and not a task per connection is
+//! decision 0005.
+
+use crate::Broker;
+use crate::connection::ConnectionCore;
+use crate::inbox::{Inbox, News};
+use crate::listener::{Admission, Listener};
+use crate::output::Progress;
+use crate::request::{ConnectionContext, ConnectionToken};
+use bytes::Bytes;
+use mio::{Events, Interest, Poll, Token};
+use model::Instant;
+use rustix::buffer::spare_capacity;
+use rustix::net::RecvFlags;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tracing::{debug, error};
+
+/// Most bytes that are received in one turn before its answers are sent.
+const TURN_BYTES: usize = 1 << 20;
+
+/// Most requests that are executed in one turn before their answers are sent.
+const TURN_REQUESTS: usize = 256;
+
+/// Most bytes that are sent to one connection in one turn.
+const SEND_SHARE: usize = 1 << 20;
+
+/// The buffer for reads of unknown size.
+const READ_BUFFER: usize = 256 << 10;
+
+/// The first read of a frame that is likely to be large: the rest goes straight into its own buffer.
+const SMALL_READ: usize = 4 << 10;
+
+/// A read of up to this size is copied into a buffer of its own: a parked request must not pin a whole
+/// read buffer.
+const COPIED_READ: usize = 8 << 10;
+
+/// Read buffers that are kept for reuse.
+const SPARE_BUFFERS: usize = 8;
+
+/// How often connections are looked over for idleness.
+const SURVEY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A frame that makes no progress for this long may be given up when memory is short.
+const FRAME_STALL: Duration = Duration::from_secs(30);
+
+const WAKE: Token = Token(usize::MAX);
+
+/// A connection on its way from the acceptor.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) stream: mio::net::TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) listener: Arc<Listener>,
+    pub(crate) admission: Admission,
+}
+
+/// What a reactor is told at its start.
+#[derive(Clone, Copy, Debug)]
+pub struct ReactorSettings {
+    /// `socket.request.max.bytes`
+    pub frame_limit: usize,
+    /// `connections.max.idle.ms`; `None` means for ever.
+    pub max_idle: Option<Duration>,
+}
+
+/// Bounds what all reactors together hold of frames that have not arrived whole. Above the limit no new
+/// frame is begun; those that were begun go on.
+#[derive(Debug)]
+pub(crate) struct ReceiveBudget {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+impl ReceiveBudget {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, used: AtomicUsize::new(0) }
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.used.load(Ordering::Relaxed) >= self.limit
+    }
+}
+
+type Deferred = Box<dyn FnOnce()>;
+
+thread_local! {
+    /// What is to be done at the end of the turn that runs on this thread.
+    static DEFERRED: RefCell<Vec<Deferred>> = const { RefCell::new(Vec::new()) };
+    static IN_TURN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Puts `work` off to the end of the reactor's turn, when everything that is ready has been executed;
+/// runs it at once if this thread is no reactor.
+pub fn at_turn_end(work: impl FnOnce() + 'static) {
+    if IN_TURN.get() {
+        DEFERRED.with_borrow_mut(|deferred| deferred.push(Box::new(work)));
+    } else {
+        work();
+    }
+}
+
+/// A thread's connections.
+pub(crate) struct Reactor {
+    index: u16,
+    broker: Arc<Broker>,
+    settings: ReactorSettings,
+    inbox: Arc<Inbox>,
+    load: Arc<AtomicUsize>,
+    poll: Poll,
+    places: Vec<Place>,
+    free: Vec<u32>,
+    /// Connections that may have something to read or to execute.
+    ready: VecDeque<u32>,
+    /// Connections that may have something to send, or may be finished.
+    touched: Vec<u32>,
+    /// Connections that are not read because memory is short.
+    starved: Vec<u32>,
+    read_buffer: Vec<u8>,
+    small_buffer: Vec<u8>,
+    spare_buffers: Vec<Vec<u8>>,
+    /// Read buffers that were given out as slices in this turn.
+    lent: Vec<Bytes>,
+    next_survey: Instant,
+    draining: bool,
+    stopping: bool,
+}
+
+#[derive(Default)]
+struct Place {
+    generation: u32,
+    connection: Option<Box<Connection>>,
+}
+
+struct Connection {
+    stream: mio::net::TcpStream,
+    core: ConnectionCore,
+    /// What may be read is still there.
+    readable: bool,
+    /// The socket takes more.
+    writable: bool,
+    /// The other side has closed: a short read does not mean that there is nothing more.
+    read_closed: bool,
+    queued: bool,
+    touched: bool,
+    /// What the receive budget was charged.
+    charged: usize,
+    last_active: Instant,
+    _admission: Admission,
+}
+
+impl Reactor {
+    /// A reactor that is not running yet, with its inbox.
+    pub(crate) fn new(
+        index: u16,
+        broker: Arc<Broker>,
+        settings: ReactorSettings,
+        poll: Poll,
+        inbox: Arc<Inbox>,
+        load: Arc<AtomicUsize>,
+    ) -> Self {
+        Self {
+            index,
+            broker,
+            settings,
+            inbox,
+            load,
+            poll,
+            places: Vec::new(),
+            free: Vec::new(),
+            ready: VecDeque::new(),
+            touched: Vec::new(),
+            starved: Vec::new(),
+            read_buffer: Vec::new(),
+            small_buffer: Vec::new(),
+            spare_buffers: Vec::new(),
+            lent: Vec::new(),
+            next_survey: Instant::default(),
+            draining: false,
+            stopping: false,
+        }
+    }
+
+    /// The poll of a reactor, and the inbox that wakes it.
+    pub(crate) fn open() -> io::Result<(Poll, Arc<Inbox>)> {
+        let poll = Poll::new()?;
+        let waker = mio::Waker::new(poll.registry(), WAKE)?;
+        Ok((poll, Arc::new(Inbox::with_waker(waker))))
+    }
+
+    /// Turns until it is told to stop, or to drain and nothing is left.
+    pub(crate) fn run(mut self) {
+        self.broker.timers.attach(self.index, Arc::clone(&self.inbox));
+        let mut events = Events::with_capacity(1024);
+        let mut news = Vec::new();
+        while !(self.stopping || self.draining && self.load.load(Ordering::Relaxed) == 0) {
+            let timeout = self.time_to_sleep();
+            if let Err(error) = self.poll.poll(&mut events, timeout)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                // Sockets can no longer be served on this thread, and nothing can repair that.
+                error!(%error, "cannot wait for sockets");
+                std::process::abort();
+            }
+            self.inbox.awake();
+            let now = self.broker.clock.now();
+            for event in &events {
+                self.note(event);
+            }
+            IN_TURN.set(true);
+            self.turn(&mut news, now);
+            IN_TURN.set(false);
+        }
+    }
+
+    fn time_to_sleep(&mut self) -> Option<Duration> {
+        if !self.ready.is_empty() || !self.inbox.fall_asleep() {
+            return Some(Duration::ZERO);
+        }
+        let timer = self.broker.timers.next_deadline(self.index);
+        let survey = (self.load.load(Ordering::Relaxed) > 0).then_some(self.next_survey);
+        let hungry = (!self.starved.is_empty())
+            .then(|| self.broker.clock.now() + Duration::from_millis(10));
+        let until = [timer, survey, hungry].into_iter().flatten().min()?;
+        Some(until.since(self.broker.clock.now()))
+    }
+
+    fn note(&mut self, event: &mio::event::Event) {
+        if event.token() == WAKE {
+            return;
+        }
+        let Ok(slot) = u32::try_from(event.token().0) else { return };
+        let Some(connection) = connection(&mut self.places, slot) else { return };
+        connection.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        connection.read_closed |= event.is_read_closed() || event.is_error();
+        if event.is_writable() && !connection.writable {
+            connection.writable = true;
+            touch(connection, slot, &mut self.touched);
+        }
+        if connection.readable {
+            queue(connection, slot, &mut self.ready);
+        }
+    }
+
+    fn turn(&mut self, news: &mut Vec<News>, now: Instant) {
+        self.broker.timers.fire(self.index, now);
+        if !self.starved.is_empty() && !self.broker.receive_budget.is_exhausted() {
+            for slot in std::mem::take(&mut self.starved) {
+                self.queue(slot);
+            }
+        }
+        let (mut bytes, mut requests) = (0, 0);
+        for _ in 0..self.ready.len() {
+            let Some(slot) = self.ready.pop_front() else { break };
+            let (read, executed) = self.serve(slot, now);
+            bytes += read;
+            requests += executed;
+            if bytes >= TURN_BYTES || requests >= TURN_REQUESTS {
+                break;
+            }
+        }
+        self.settle(news, now);
+        self.send_all(now);
+        self.reclaim_buffers();
+        if now >= self.next_survey {
+            self.survey(now);
+        }
+    }
+
+    /// Reads one connection once and executes what it asks. Returns bytes read and requests executed.
+    fn serve(&mut self, slot: u32, now: Instant) -> (usize, usize) {
+        let Some(connection) = connection(&mut self.places, slot) else { return (0, 0) };
+        connection.queued = false;
+        let mut read = 0;
+        if connection.readable && connection.core.wants_input() {
+            if connection.charged == 0 && self.broker.receive_budget.is_exhausted() {
+                self.starved.push(slot);
+            } else {
+                match self.read(slot, now) {
+                    Ok(bytes) => read = bytes,
+                    Err(error) => {
+                        self.drop_connection(slot, &error.to_string());
+                        return (0, 0);
+                    }
+                }
+            }
+        }
+        (read, self.execute(slot, now))
+    }
+
+    /// Reads a connection once.
+    fn read(&mut self, slot: u32, now: Instant) -> io::Result<usize> {
+        let Some(connection) = connection(&mut self.places, slot) else { return Ok(0) };
+        let socket = connection.stream.as_fd();
+        let (received, room) = if let Some((buffer, _)) = connection.core.direct_buffer() {
+            let room = buffer.capacity() - buffer.len();
+            (rustix::net::recv(socket, spare_capacity(buffer), RecvFlags::empty()), room)
+        } else {
+            let (buffer, size) = if connection.core.expects_large_frame() {
+                (&mut self.small_buffer, SMALL_READ)
+            } else {
+                (&mut self.read_buffer, READ_BUFFER)
+            };
+            if buffer.capacity() == 0 {
+                *buffer = self.spare_buffers.pop_if(|spare| spare.capacity() == size).unwrap_or_default();
+                buffer.reserve_exact(size);
+            }
+            let room = buffer.capacity();
+            (rustix::net::recv(socket, spare_capacity(buffer), RecvFlags::empty()), room)
+        };
+        let length = match received {
+            Ok((length, _)) => length,
+            Err(rustix::io::Errno::AGAIN) => {
+                connection.readable = false;
+                return Ok(0);
+            }
+            Err(rustix::io::Errno::INTR) => {
+                queue(connection, slot, &mut self.ready);
+                return Ok(0);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        // Readiness comes as edges: a short read has emptied the socket, more will be a new edge.
+        connection.readable = length == room || connection.read_closed && length > 0;
+        if length == 0 {
+            connection.core.end_of_input();
+            touch(connection, slot, &mut self.touched);
+            return Ok(0);
+        }
+        connection.last_active = now;
+        if self.read_buffer.is_empty() && self.small_buffer.is_empty() {
+            connection.core.received_directly(&self.broker, now);
+        } else {
+            let buffer =
+                if self.read_buffer.is_empty() { &mut self.small_buffer } else { &mut self.read_buffer };
+            let bytes = if length <= COPIED_READ {
+                let bytes = Bytes::copy_from_slice(buffer);
+                buffer.clear();
+                bytes
+            } else {
+                let bytes = Bytes::from(std::mem::take(buffer));
+                self.lent.push(bytes.clone());
+                bytes
+            };
+            connection.core.receive(&self.broker, &bytes, now);
+        }
+        let charge = connection.core.partial_bytes();
+        let used = &self.broker.receive_budget.used;
+        if charge > connection.charged {
+            used.fetch_add(charge - connection.charged, Ordering::Relaxed);
+        } else if charge < connection.charged {
+            used.fetch_sub(connection.charged - charge, Ordering::Relaxed);
+        }
+        connection.charged = charge;
+        Ok(length)
+    }
+
+    fn execute(&mut self, slot: u32, now: Instant) -> usize {
+        let Some(connection) = connection(&mut self.places, slot) else { return 0 };
+        let executed = connection.core.run(&self.broker, TURN_REQUESTS, now);
+        touch(connection, slot, &mut self.touched);
+        executed
+    }
+
+    /// Does what was put off to the turn's end and hands out completions, which may let requests run
+    /// that waited for them.
+    fn settle(&mut self, news: &mut Vec<News>, now: Instant) {
+        // Requests that follow each other through parking are executed in this turn, but not without
+        // end: other sockets wait.
+        for _ in 0..16 {
+            let deferred = DEFERRED.take();
+            self.inbox.take(news);
+            if deferred.is_empty() && news.is_empty() {
+                return;
+            }
+            for work in deferred {
+                work();
+            }
+            self.inbox.take(news);
+            for news in news.drain(..) {
+                self.apply(news, now);
+            }
+        }
+        for work in DEFERRED.take() {
+            work();
+        }
+    }
+
+    fn apply(&mut self, news: News, now: Instant) {
+        match news {
+            News::Completed { connection: token, sequence, completion } => {
+                let generation = self.places.get(token.slot as usize).map(|place| place.generation);
+                if generation != Some(token.generation) {
+                    return;
+                }
+                if let Some(connection) = connection(&mut self.places, token.slot) {
+                    connection.core.complete(&self.broker, sequence, completion, now);
+                    touch(connection, token.slot, &mut self.touched);
+                    if connection.core.can_run() {
+                        self.execute(token.slot, now);
+                    }
+                }
+            }
+            News::Accepted(accepted) => self.adopt(accepted, now),
+            News::Drain => {
+                self.draining = true;
+                for (slot, place) in (0..).zip(&mut self.places) {
+                    if let Some(connection) = &mut place.connection {
+                        connection.core.shut_down();
+                        touch(connection, slot, &mut self.touched);
+                    }
+                }
+            }
+            News::Stop => self.stopping = true,
+        }
+    }
+
+    fn adopt(&mut self, accepted: Accepted, now: Instant) {
+        let Accepted { mut stream, peer, listener, admission } = accepted;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            u32::try_from(self.places.len() - 1).expect("descriptors end before 2^32 connections")
+        });
+        let interests = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) =
+            self.poll.registry().register(&mut stream, Token(slot as usize), interests)
+        {
+            error!(%error, %peer, "cannot watch a connection");
+            self.free.push(slot);
+            self.load.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let place = &mut self.places[slot as usize];
+        let token = ConnectionToken { slot, generation: place.generation };
+        let context = ConnectionContext::new(listener, peer, Arc::clone(&self.inbox), token);
+        let mut core = ConnectionCore::new(Arc::new(context), self.settings.frame_limit);
+        if self.draining {
+            core.shut_down();
+        }
+        let connection = place.connection.insert(Box::new(Connection {
+            stream,
+            core,
+            // Clients speak first and usually have: try at once.
+            readable: true,
+            writable: true,
+            read_closed: false,
+            queued: false,
+            touched: false,
+            charged: 0,
+            last_active: now,
+            _admission: admission,
+        }));
+        queue(connection, slot, &mut self.ready);
+        touch(connection, slot, &mut self.touched);
+        if self.load.load(Ordering::Relaxed) == 1 {
+            self.next_survey = now + SURVEY_INTERVAL;
+        }
+    }
+
+    /// Sends to every connection that has something, closes those that are finished, and puts those
+    /// that can go on into the next turn.
+    fn send_all(&mut self, now: Instant) {
+        for slot in std::mem::take(&mut self.touched) {
+            let Some(connection) = connection(&mut self.places, slot) else { continue };
+            connection.touched = false;
+            if connection.writable && connection.core.has_output() {
+                let socket = connection.stream.as_fd();
+                match connection.core.output().write_to(socket, SEND_SHARE) {
+                    Ok(progress) => {
+                        connection.last_active = now;
+                        connection.writable = progress != Progress::Blocked;
+                        if progress == Progress::MoreToSend {
+                            queue(connection, slot, &mut self.ready);
+                        }
+                    }
+                    Err(error) => {
+                        self.drop_connection(slot, &error.to_string());
+                        continue;
+                    }
+                }
+            }
+            if connection.core.is_finished() {
+                self.drop_connection(slot, "finished");
+            } else if connection.core.can_run()
+                || connection.readable && connection.core.wants_input()
+            {
+                queue(connection, slot, &mut self.ready);
+            }
+        }
+    }
+
+    /// Takes back the read buffers of which nothing is in use any more.
+    fn reclaim_buffers(&mut self) {
+        for mut bytes in self.lent.drain(..) {
+            if self.spare_buffers.len() < SPARE_BUFFERS && bytes.is_unique() {
+                bytes.truncate(0);
+                self.spare_buffers.push(bytes.into());
+            }
+        }
+    }
+
+    /// Closes what has been idle for too long and, if memory is short, what holds it without progress.
+    fn survey(&mut self, now: Instant) {
+        self.next_survey = now + SURVEY_INTERVAL;
+        let memory_is_short = self.broker.receive_budget.is_exhausted();
+        for slot in 0..u32::try_from(self.places.len()).unwrap_or(u32::MAX) {
+            let Some(connection) = connection(&mut self.places, slot) else { continue };
+            let silence = now.since(connection.last_active);
+            // A client that waits for us is not idle, unless it does not take what we send.
+            let waits = connection.core.is_waiting() && !connection.core.has_output();
+            if self.settings.max_idle.is_some_and(|max_idle| silence > max_idle) && !waits {
+                self.drop_connection(slot, "idle for longer than connections.max.idle.ms");
+            } else if memory_is_short && connection.charged > 0 && silence > FRAME_STALL {
+                self.drop_connection(slot, "an unfinished request made no progress and memory is short");
+            }
+        }
+    }
+
+    fn drop_connection(&mut self, slot: u32, reason: &str) {
+        let place = &mut self.places[slot as usize];
+        let Some(connection) = place.connection.take() else { return };
+        debug!(peer = %connection.core.context().peer, reason, "connection closed");
+        self.broker.receive_budget.used.fetch_sub(connection.charged, Ordering::Relaxed);
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(slot);
+        self.load.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn queue(&mut self, slot: u32) {
+        if let Some(connection) = connection(&mut self.places, slot) {
+            queue(connection, slot, &mut self.ready);
+        }
+    }
+}
+
+fn connection(places: &mut [Place], slot: u32) -> Option<&mut Connection> {
+    places.get_mut(slot as usize)?.connection.as_deref_mut()
+}
+
+fn queue(connection: &mut Connection, slot: u32, ready: &mut VecDeque<u32>) {
+    if !std::mem::replace(&mut connection.queued, true) {
+        ready.push_back(slot);
+    }
+}
+
+fn touch(connection: &mut Connection, slot: u32, touched: &mut Vec<u32>) {
+    if !std::mem::replace(&mut connection.touched, true) {
+        touched.push(slot);
+    }
+}
