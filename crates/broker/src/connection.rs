@@ -13,6 +13,7 @@
 use crate::Broker;
 use crate::dispatch::dispatch;
 use crate::output::Output;
+use crate::refusals::Refusals;
 use crate::request::{CloseReason, Completion, ConnectionContext, Outcome};
 use bytes::Bytes;
 use model::Instant;
@@ -89,12 +90,12 @@ impl ConnectionCore {
     }
 
     /// Takes bytes that arrived. Complete frames are slices of `bytes`, not copies.
-    pub fn receive(&mut self, broker: &Broker, bytes: &Bytes, now: Instant) {
+    pub fn receive(&mut self, refusals: &Refusals, bytes: &Bytes, now: Instant) {
         if self.ending != Ending::No {
             return;
         }
         if let Err(reason) = self.input.receive(bytes, self.frame_limit) {
-            self.refuse(broker, &reason, now);
+            self.refuse(refusals, &reason, now);
         }
     }
 
@@ -105,9 +106,9 @@ impl ConnectionCore {
     }
 
     /// Bytes were appended to [`ConnectionCore::direct_buffer`].
-    pub(crate) fn received_directly(&mut self, broker: &Broker, now: Instant) {
+    pub(crate) fn received_directly(&mut self, refusals: &Refusals, now: Instant) {
         if let Some(surplus) = self.input.finish_direct_read() {
-            self.receive(broker, &surplus, now);
+            self.receive(refusals, &surplus, now);
         }
     }
 
@@ -124,6 +125,16 @@ impl ConnectionCore {
     /// Executes requests until there are none, one has to wait, or `limit` have been executed; returns
     /// how many.
     pub fn run(&mut self, broker: &Arc<Broker>, limit: usize, now: Instant) -> usize {
+        self.run_with(limit, |context, sequence, frame| {
+            dispatch(broker, context, sequence, frame, now)
+        })
+    }
+
+    fn run_with(
+        &mut self,
+        limit: usize,
+        mut execute: impl FnMut(&Arc<ConnectionContext>, u64, Bytes) -> Outcome,
+    ) -> usize {
         let mut executed = 0;
         while executed < limit
             && let Some(frame) = self.next_frame()
@@ -131,7 +142,7 @@ impl ConnectionCore {
             executed += 1;
             let is_produce = is_produce(&frame);
             let sequence = self.first_sequence + self.in_flight.len() as u64;
-            let answer = match dispatch(broker, &self.context, sequence, frame, now) {
+            let answer = match execute(&self.context, sequence, frame) {
                 Outcome::Parked => Answer::Waiting,
                 Outcome::Respond(response) => Answer::Ended(Completion::Respond(response)),
                 Outcome::Silent => Answer::Ended(Completion::Silent),
@@ -147,14 +158,20 @@ impl ConnectionCore {
     }
 
     /// A parked request has ended.
-    pub fn complete(&mut self, broker: &Broker, sequence: u64, completion: Completion, now: Instant) {
+    pub fn complete(
+        &mut self,
+        refusals: &Refusals,
+        sequence: u64,
+        completion: Completion,
+        now: Instant,
+    ) {
         let at = sequence
             .checked_sub(self.first_sequence)
             .and_then(|at| usize::try_from(at).ok())
             .and_then(|at| self.in_flight.get_mut(at));
         let Some(request) = at else { return };
         let closes = if let Completion::Close(reason) = &completion {
-            broker.refusals.log(&self.context, None, reason, now);
+            refusals.log(&self.context, None, reason, now);
             true
         } else {
             false
@@ -248,7 +265,9 @@ impl ConnectionCore {
 
     /// Moves the answers that are next in order to the output.
     fn release_answers(&mut self) {
-        while let Some(request) = self.in_flight.pop_front_if(|r| matches!(r.answer, Answer::Ended(_))) {
+        while let Some(request) =
+            self.in_flight.pop_front_if(|r| matches!(r.answer, Answer::Ended(_)))
+        {
             self.first_sequence += 1;
             match request.answer {
                 Answer::Ended(Completion::Respond(response)) => self.output.push(response),
@@ -258,8 +277,8 @@ impl ConnectionCore {
         }
     }
 
-    fn refuse(&mut self, broker: &Broker, reason: &CloseReason, now: Instant) {
-        broker.refusals.log(&self.context, None, reason, now);
+    fn refuse(&mut self, refusals: &Refusals, reason: &CloseReason, now: Instant) {
+        refusals.log(&self.context, None, reason, now);
         // What came before the bad frame is still executed and answered.
         self.ending = Ending::NoMoreInput;
         self.input.partial = None;
@@ -422,3 +441,6 @@ fn frame_length(prefix: [u8; 4], limit: usize) -> Result<usize, CloseReason> {
         .filter(|&bytes| bytes <= limit)
         .ok_or(CloseReason::FrameLength { length, limit })
 }
+
+#[cfg(test)]
+mod tests;

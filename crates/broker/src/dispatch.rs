@@ -51,7 +51,11 @@ pub struct ApiRow {
 pub fn apis() -> Vec<ApiRow> {
     let mut rows: Vec<_> = handlers::APIS
         .iter()
-        .map(|api| ApiRow { key: api.key, lowest: *api.versions.start(), highest: *api.versions.end() })
+        .map(|api| ApiRow {
+            key: api.key,
+            lowest: *api.versions.start(),
+            highest: *api.versions.end(),
+        })
         .collect();
     rows.sort_by_key(|row| row.key.code());
     rows
@@ -113,7 +117,9 @@ pub(crate) fn dispatch(
         Some(api) if api.versions.contains(&header.api_version) => {
             (api.handle)(broker, Incoming { body, context, sequence })
         }
-        Some(api) if api.key == ApiKey::ApiVersions => api_versions::unsupported(&context, sequence),
+        Some(api) if api.key == ApiKey::ApiVersions => {
+            api_versions::unsupported(&context, sequence)
+        }
         Some(api) => Outcome::Close(CloseReason::UnsupportedVersion {
             version: header.api_version,
             lowest: *api.versions.start(),

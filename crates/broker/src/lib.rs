@@ -12,7 +12,7 @@ mod inbox;
 pub mod listener;
 pub mod output;
 pub mod reactor;
-mod refusals;
+pub mod refusals;
 pub mod request;
 pub mod timer;
 
@@ -35,6 +35,7 @@ pub struct Broker {
     pub timers: TimerService,
     /// Where futures run that are not on the data path: the controller, coordinators, administration.
     pub control: tokio::runtime::Handle,
-    pub(crate) refusals: Refusals,
+    /// What is said about connections that we close.
+    pub refusals: Refusals,
     pub(crate) receive_budget: ReceiveBudget,
 }

@@ -99,7 +99,9 @@ impl Output {
                     self.advance(sent);
                     share = share.saturating_sub(sent);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Progress::Blocked),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Progress::Blocked);
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -209,7 +211,10 @@ fn send_file(socket: BorrowedFd<'_>, range: &FileRange, share: usize) -> io::Res
     let mut position = range.position;
     let count = (range.length as usize).min(share);
     match rustix::fs::sendfile(socket, file, Some(&mut position), count)? {
-        0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a segment file is shorter than it was")),
+        0 => Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "a segment file is shorter than it was",
+        )),
         sent => Ok(sent),
     }
 }

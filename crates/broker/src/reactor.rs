@@ -233,8 +233,8 @@ impl Reactor {
         }
         let timer = self.broker.timers.next_deadline(self.index);
         let survey = (self.load.load(Ordering::Relaxed) > 0).then_some(self.next_survey);
-        let hungry = (!self.starved.is_empty())
-            .then(|| self.broker.clock.now() + Duration::from_millis(10));
+        let hungry =
+            (!self.starved.is_empty()).then(|| self.broker.clock.now() + Duration::from_millis(10));
         let until = [timer, survey, hungry].into_iter().flatten().min()?;
         Some(until.since(self.broker.clock.now()))
     }
@@ -316,7 +316,8 @@ impl Reactor {
                 (&mut self.read_buffer, READ_BUFFER)
             };
             if buffer.capacity() == 0 {
-                *buffer = self.spare_buffers.pop_if(|spare| spare.capacity() == size).unwrap_or_default();
+                *buffer =
+                    self.spare_buffers.pop_if(|spare| spare.capacity() == size).unwrap_or_default();
                 buffer.reserve_exact(size);
             }
             let room = buffer.capacity();
@@ -343,10 +344,13 @@ impl Reactor {
         }
         connection.last_active = now;
         if self.read_buffer.is_empty() && self.small_buffer.is_empty() {
-            connection.core.received_directly(&self.broker, now);
+            connection.core.received_directly(&self.broker.refusals, now);
         } else {
-            let buffer =
-                if self.read_buffer.is_empty() { &mut self.small_buffer } else { &mut self.read_buffer };
+            let buffer = if self.read_buffer.is_empty() {
+                &mut self.small_buffer
+            } else {
+                &mut self.read_buffer
+            };
             let bytes = if length <= COPIED_READ {
                 let bytes = Bytes::copy_from_slice(buffer);
                 buffer.clear();
@@ -356,7 +360,7 @@ impl Reactor {
                 self.lent.push(bytes.clone());
                 bytes
             };
-            connection.core.receive(&self.broker, &bytes, now);
+            connection.core.receive(&self.broker.refusals, &bytes, now);
         }
         let charge = connection.core.partial_bytes();
         let used = &self.broker.receive_budget.used;
@@ -408,7 +412,7 @@ impl Reactor {
                     return;
                 }
                 if let Some(connection) = connection(&mut self.places, token.slot) {
-                    connection.core.complete(&self.broker, sequence, completion, now);
+                    connection.core.complete(&self.broker.refusals, sequence, completion, now);
                     touch(connection, token.slot, &mut self.touched);
                     if connection.core.can_run() {
                         self.execute(token.slot, now);
@@ -525,7 +529,10 @@ impl Reactor {
             if self.settings.max_idle.is_some_and(|max_idle| silence > max_idle) && !waits {
                 self.drop_connection(slot, "idle for longer than connections.max.idle.ms");
             } else if memory_is_short && connection.charged > 0 && silence > FRAME_STALL {
-                self.drop_connection(slot, "an unfinished request made no progress and memory is short");
+                self.drop_connection(
+                    slot,
+                    "an unfinished request made no progress and memory is short",
+                );
             }
         }
     }

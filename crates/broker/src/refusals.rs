@@ -17,7 +17,7 @@ const SHOWN_BYTES: usize = 255;
 
 /// Logs refusals, at a bounded rate per kind of reason.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals {
+pub struct Refusals {
     windows: Mutex<Vec<Window>>,
 }
 
@@ -32,7 +32,7 @@ struct Window {
 impl Refusals {
     /// Logs that `connection` is closed for `reason`; `request` is (key, version, client id) as far
     /// as it could be read.
-    pub(crate) fn log(
+    pub fn log(
         &self,
         connection: &ConnectionContext,
         request: Option<(ApiKey, i16, ByteString)>,
@@ -41,9 +41,8 @@ impl Refusals {
     ) {
         let Some(suppressed) = self.admit(reason, now) else { return };
         let software = connection.software();
-        let (api, api_version, client_id) = request.map_or((None, None, None), |r| {
-            (Some(r.0), Some(r.1), Some(r.2))
-        });
+        let (api, api_version, client_id) =
+            request.map_or((None, None, None), |r| (Some(r.0), Some(r.1), Some(r.2)));
         info!(
             peer = %connection.peer,
             listener = %connection.listener.name,

@@ -46,11 +46,7 @@ impl TimerService {
     }
 
     /// Calls `callback` when `deadline` has passed.
-    pub fn schedule(
-        &self,
-        deadline: Instant,
-        callback: impl FnOnce() + Send + 'static,
-    ) -> TimerId {
+    pub fn schedule(&self, deadline: Instant, callback: impl FnOnce() + Send + 'static) -> TimerId {
         let own = REACTOR.get();
         let wheel = own.filter(|&at| usize::from(at) < self.wheels.len()).unwrap_or(0);
         let ReactorWheel { wheel: timers, inbox } = &self.wheels[usize::from(wheel)];
@@ -66,7 +62,8 @@ impl TimerService {
 
     /// Drops a callback that has not been called yet. Returns whether it was in time.
     pub fn cancel(&self, id: TimerId) -> bool {
-        let callback = self.wheels[usize::from(id.wheel)].wheel.lock().remove(id.entry, id.generation);
+        let callback =
+            self.wheels[usize::from(id.wheel)].wheel.lock().remove(id.entry, id.generation);
         // Dropped outside of the lock: what it holds may have something to say when it goes.
         callback.is_some()
     }

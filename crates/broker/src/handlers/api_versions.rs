@@ -10,8 +10,8 @@ use crate::Broker;
 use crate::dispatch::{Api, api, apis};
 use crate::request::{ClientSoftware, Outcome, Request, RequestContext, Responder};
 use protocol::ErrorCode;
-use protocol::messages::api_versions_response::{ApiVersion, ApiVersionsResponse};
 use protocol::messages::ApiVersionsRequest;
+use protocol::messages::api_versions_response::{ApiVersion, ApiVersionsResponse};
 use std::sync::Arc;
 
 pub(crate) const API: Api = api!(ApiVersionsRequest, 0..=4, api_versions);
