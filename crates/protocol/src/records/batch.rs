@@ -268,10 +268,7 @@ fn numbered<'a>(header: &BatchHeader, raw: &RawRecord<'a>) -> Result<Record<'a>,
         .ok_or(RecordsError::invalid("offset overflows"))?;
     let timestamp = match header.attributes.timestamp_type() {
         TimestampType::LogAppendTime => header.max_timestamp,
-        TimestampType::CreateTime => header
-            .base_timestamp
-            .checked_add(raw.timestamp_delta)
-            .ok_or(RecordsError::invalid("timestamp overflows"))?,
+        TimestampType::CreateTime => header.timestamp(raw.timestamp_delta),
     };
     Ok(Record {
         offset: Offset(offset),

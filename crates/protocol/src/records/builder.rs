@@ -206,7 +206,14 @@ impl RecordBatchBuilder {
         self.header.max_timestamp = self.header.max_timestamp.max(timestamp);
         self.header.last_offset_delta = delta;
         self.next_offset = offset.saturating_add(1);
-        write_record(&mut self.records, timestamp - base_timestamp, delta, key, value, headers);
+        write_record(
+            &mut self.records,
+            timestamp.wrapping_sub(base_timestamp),
+            delta,
+            key,
+            value,
+            headers,
+        );
         Ok(())
     }
 

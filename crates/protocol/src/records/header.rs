@@ -289,6 +289,13 @@ impl BatchHeader {
         Some(self.producer()?.base_sequence?.plus(self.last_offset_delta))
     }
 
+    /// The create time of a record with `delta`. Wraps as Java does, which is what makes the pair
+    /// (-1, `i64::MAX`) come out as it went in.
+    #[inline]
+    pub(crate) const fn timestamp(&self, delta: i64) -> i64 {
+        self.base_timestamp.wrapping_add(delta)
+    }
+
     /// Sets timestamp type and max timestamp as a leader does, and says whether the CRC is now stale.
     pub(crate) fn set_max_timestamp(&mut self, timestamp_type: TimestampType, max: i64) -> bool {
         if self.attributes.timestamp_type() == timestamp_type && self.max_timestamp == max {

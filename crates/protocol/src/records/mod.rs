@@ -42,3 +42,6 @@ pub use header::{Attributes, BatchHeader, ProducerStamp, TimestampType};
 pub use header::{HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_POSITION};
 pub use legacy::LegacyMessage;
 pub use record::{Header, Headers, Record};
+
+#[cfg(test)]
+mod tests;

@@ -471,17 +471,14 @@ impl<'r> Walk<'r> {
 
     /// Judges a v2 record by its outline.
     #[inline]
-    fn outline(&mut self, header: &BatchHeader, outline: Outline) -> Result<i64, RecordsError> {
+    fn outline(&mut self, header: &BatchHeader, outline: Outline) -> i64 {
         self.in_order &= outline.offset_delta == self.index;
         let timestamp = match self.batch_type {
             TimestampType::LogAppendTime => header.max_timestamp,
-            TimestampType::CreateTime => header
-                .base_timestamp
-                .checked_add(outline.timestamp_delta)
-                .ok_or(RecordsError::invalid("timestamp overflows"))?,
+            TimestampType::CreateTime => header.timestamp(outline.timestamp_delta),
         };
         self.record(timestamp, outline.has_key);
-        Ok(timestamp)
+        timestamp
     }
 
     /// Judges a batch by its header alone.
@@ -527,7 +524,7 @@ fn walk_plain<'a>(
     let mut at = 0;
     for _ in 0..header.record_count {
         let raw = RawRecord::take(payload, &mut at)?;
-        let timestamp = walk.outline(header, Outline::from(&raw))?;
+        let timestamp = walk.outline(header, Outline::from(&raw));
         if walk.refused == 0 {
             accepted(&raw, timestamp)?;
         }
@@ -551,7 +548,7 @@ fn walk_compressed(
     let mut inflater = Inflater::new(codec, 2, payload, walk.rules.inflate_limit)?;
     for _ in 0..header.record_count {
         let outline = inflater.next_outline()?;
-        walk.outline(header, outline)?;
+        walk.outline(header, outline);
     }
     if inflater.is_at_end()? {
         return Ok(());
