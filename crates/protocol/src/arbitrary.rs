@@ -112,8 +112,14 @@ impl Random {
     /// Up to 20 characters, rarely 300.
     pub fn string(&mut self) -> ByteString {
         let length = if self.below(40) == 0 { 300 } else { self.below(20) };
-        let letter = |at| ['a', 'Z', '0', '-', '.', 'é', '語', '🦀'][at as usize];
-        (0..length).map(|_| letter(self.below(8))).collect::<String>().into()
+        let mut letter = || match self.below(8) {
+            0 => 'é',
+            1 => '語',
+            2 => '🦀',
+            3 => '-',
+            _ => 'a',
+        };
+        (0..length).map(|_| letter()).collect::<String>().into()
     }
 
     /// Up to 20 bytes, rarely 300.

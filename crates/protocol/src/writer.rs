@@ -188,17 +188,15 @@ impl Writer {
     /// An unsigned number, 7 bits to a byte, lowest first.
     pub fn uvarint(&mut self, mut value: u32) {
         while value >= 0x80 {
-            self.buffer.put_u8((value & 0x7f) as u8 | 0x80);
+            self.buffer.put_u8(value.to_le_bytes()[0] | 0x80);
             value >>= 7;
         }
-        self.buffer.put_u8(value as u8);
+        self.buffer.put_u8(value.to_le_bytes()[0]);
     }
 
     fn compact_length(&mut self, length: usize) -> Result<(), EncodeError> {
-        if length >= i32::MAX as usize {
-            return Err(EncodeError::TooLong(length));
-        }
-        self.uvarint(length as u32 + 1);
+        let plus_one = i32::try_from(length.saturating_add(1));
+        self.uvarint(plus_one.map_err(|_| EncodeError::TooLong(length))?.unsigned_abs());
         Ok(())
     }
 
@@ -291,7 +289,7 @@ impl Writer {
                 RecordsPart::Bytes(bytes) if bytes.len() < PASS_THROUGH => {
                     self.buffer.put_slice(bytes);
                 }
-                part => {
+                part @ (RecordsPart::Bytes(_) | RecordsPart::File(_)) => {
                     self.payload_bytes += part.len();
                     self.payloads.push((self.buffer.len(), part.clone()));
                 }
@@ -356,8 +354,8 @@ impl Writer {
     pub fn end_tag(&mut self, start: TagPosition) -> Result<(), EncodeError> {
         let TagPosition(start) = start;
         let length = self.buffer.len() - start;
-        if length < 0x80 {
-            self.buffer[start - 1] = length as u8;
+        if let Some(short) = u8::try_from(length).ok().filter(|&length| length < 0x80) {
+            self.buffer[start - 1] = short;
             return Ok(());
         }
         let body = self.buffer.split_off(start);

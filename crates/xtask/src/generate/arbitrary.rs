@@ -1,6 +1,8 @@
 //! Writes `arbitrary.rs`: random values of every structure that a version can carry.
 
-use super::rust::{BANNER, field_name, snake};
+#![expect(clippy::wildcard_enum_match_arm, reason = "only lists are treated apart")]
+
+use super::rust::{BANNER, default_value, field_name, has_plain_default, snake};
 use super::schema::{Field, File, Message, Type, Versions};
 use std::fmt::Write;
 
@@ -10,7 +12,8 @@ pub(super) fn file(files: &[File]) -> String {
     let mut out = String::from(BANNER);
     out.push_str(
         "//! Random values of every message, for tests.\n\nuse super::*;\n\
-         use crate::arbitrary::{Arbitrary, Random};\n\n",
+         use crate::arbitrary::{Arbitrary, Random};\n\
+         use model::TopicId;\n\n",
     );
     for message in files.iter().flat_map(|file| &file.messages) {
         structure(&mut out, message, &message.name, &message.fields, true);
@@ -37,27 +40,34 @@ fn structure(out: &mut String, message: &Message, name: &str, fields: &[Field], 
         out.push_str("Self::default() } }\n\n");
         return;
     }
-    out.push_str("let mut m = Self::default();\n");
+    out.push_str("Self {\n");
     for field in fields {
         let value = value(message, field);
-        let assign = format!("m.{} = {value};", field_name(field));
-        let condition = match field.versions.covers(message.versions) {
-            true => assign,
-            false if field.versions.low == 0 => {
-                format!("if version <= {} {{ {assign} }}", field.versions.high)
-            }
-            false if field.versions.high == i16::MAX => {
-                format!("if version >= {} {{ {assign} }}", field.versions.low)
-            }
-            false => format!(
-                "if ({}..={}).contains(&version) {{ {assign} }}",
-                field.versions.low, field.versions.high
-            ),
+        let name = field_name(field);
+        let default = match (has_plain_default(field), field.nullable) {
+            (true, _) => "Default::default()".to_owned(),
+            (false, Some(_)) => "Some(Default::default())".to_owned(),
+            (false, None) => default_value(field),
         };
-        out.push_str(&condition);
-        out.push('\n');
+        let _ = match within(field.versions, message.versions) {
+            None => writeln!(out, "{name}: {value},"),
+            Some(within) => {
+                writeln!(out, "{name}: if {within} {{ {value} }} else {{ {default} }},")
+            }
+        };
     }
-    out.push_str("m } }\n\n");
+    out.push_str("} } }\n\n");
+}
+
+/// The condition under which `version` is in `range`; `None` if it always is.
+fn within(range: Versions, all: Versions) -> Option<String> {
+    match range {
+        range if range.covers(all) => None,
+        Versions { low, high: i16::MAX } => Some(format!("version >= {low}")),
+        Versions { low: 0, high: 0 } => Some("version == 0".into()),
+        Versions { low: 0, high } => Some(format!("version <= {high}")),
+        Versions { low, high } => Some(format!("({low}..={high}).contains(&version)")),
+    }
 }
 
 fn needs_version(message: &Message, field: &Field) -> bool {
@@ -90,16 +100,10 @@ fn value(message: &Message, field: &Field) -> String {
     match field.nullable {
         None if field.kind == Type::Records => format!("Some({full})"),
         None => full,
-        Some(nullable) if nullable.covers(message.versions) => {
-            format!("if random.is_null() {{ None }} else {{ Some({full}) }}")
-        }
-        Some(Versions { low, high }) => {
-            let within = match (low, high) {
-                (low, i16::MAX) => format!("version >= {low}"),
-                (0, high) => format!("version <= {high}"),
-                (low, high) => format!("({low}..={high}).contains(&version)"),
-            };
-            format!("if {within} && random.is_null() {{ None }} else {{ Some({full}) }}")
+        Some(nullable) => {
+            let within = within(nullable, message.versions);
+            let within = within.map_or(String::new(), |within| format!("{within} && "));
+            format!("if {within}random.is_null() {{ None }} else {{ Some({full}) }}")
         }
     }
 }

@@ -93,7 +93,10 @@ impl Type {
         match self {
             Self::Struct(name) => Some(name),
             Self::Array(element) => element.structure(),
-            _ => None,
+            Self::Bool | Self::I8 | Self::I16 | Self::U16 | Self::I32 | Self::U32 | Self::I64 => {
+                None
+            }
+            Self::F64 | Self::String | Self::Bytes | Self::Uuid | Self::Records => None,
         }
     }
 }
