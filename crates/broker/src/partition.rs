@@ -1,0 +1,275 @@
+//! One partition on this broker: its log, its role, and who waits for either.
+//!
+//! A partition belongs to nobody; its state sits behind a short lock that is never held across an
+//! append's write, nor across a read of the disk by a consumer. What does touch the disk under it is
+//! rare: opening a log at its first use, a new segment, retention, rebuilding after a failed write.
+//!
+//! Memory: an idle partition is this struct and a closed log; what only busy ones need is in [`Work`],
+//! which comes and goes.
+//!
+//! Non-obvious:
+//! - A leadership is *appointed* first and takes effect when somebody needs the log: 10,000
+//!   partitions must not open 10,000 logs at start. The log does not change in between, so its end
+//!   is the same as it was when the leadership began.
+//! - Whoever takes the log away (stop, follow, truncate) must first wait until nobody writes it.
+
+mod append;
+mod coordinator_log;
+mod describe;
+mod read;
+mod role;
+mod settings;
+mod upkeep;
+mod watch;
+
+pub(crate) use append::{Append, AppendFailure, AppendListener, AppendResult, AppendWaiter, Appended};
+pub(crate) use coordinator_log::{Committed, CoordinatorAppendFailure, CoordinatorRead};
+pub(crate) use describe::{DeleteFailure, Found, OffsetFailure, OffsetLookup, OffsetQuery, ReplicaSize};
+pub(crate) use read::{PartitionRead, Read, ReadFailure, Replica};
+pub(crate) use role::{Assignment, Role};
+pub(crate) use settings::{PartitionSettings, RecordChecks};
+pub(crate) use watch::{Interest, Isolation, WaitId, Wake, Watcher};
+
+use crate::committer::Committer;
+use append::{Effects, Queue, Uncommitted, Unflushed};
+use arc_swap::ArcSwap;
+use model::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, Timestamp};
+use model::{TopicId, TopicName, TopicPartition};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use platform::Clock;
+use replication::Leader;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::{ClosedLog, LogDirectories, PartitionLog};
+use watch::Subscription;
+
+/// What all partitions of a broker share.
+#[derive(Debug)]
+pub(crate) struct Environment {
+    /// This broker.
+    pub(crate) broker_id: BrokerId,
+    /// `replica.lag.time.max.ms`.
+    pub(crate) lag_max: Duration,
+    /// The log directories.
+    pub(crate) logs: Arc<LogDirectories>,
+    /// Time.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Who flushes.
+    pub(crate) committer: Committer,
+    /// Where leaders propose changes of their ISR.
+    pub(crate) proposals: Box<dyn IsrProposals>,
+}
+
+/// Takes proposals to the controller (AlterPartition). The answer comes back as
+/// [`Partition::isr_answered`].
+pub(crate) trait IsrProposals: fmt::Debug + Send + Sync {
+    /// Must not block and not call back: a partition's lock is held.
+    fn propose(&self, proposal: IsrProposal);
+}
+
+/// A change of the ISR that a leader asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IsrProposal {
+    /// Of this partition.
+    pub(crate) topic_partition: TopicPartition,
+    /// The new members, each with its registration where known.
+    pub(crate) isr: Vec<(BrokerId, Option<BrokerEpoch>)>,
+    /// In this leader epoch.
+    pub(crate) leader_epoch: LeaderEpoch,
+    /// Only if the partition's state still has this version.
+    pub(crate) partition_epoch: PartitionEpoch,
+}
+
+/// A topic with partitions on this broker.
+#[derive(Debug)]
+pub(crate) struct HostedTopic {
+    /// Its name.
+    pub(crate) name: TopicName,
+    /// Its id, if its controller gave it one.
+    pub(crate) id: Option<TopicId>,
+    /// Its settings, swapped whole when they change.
+    pub(crate) settings: ArcSwap<PartitionSettings>,
+    /// What the broker's partitions share.
+    pub(crate) environment: Arc<Environment>,
+}
+
+/// One partition.
+pub(crate) struct Partition {
+    /// Its topic.
+    pub(crate) topic: Arc<HostedTopic>,
+    /// Its number in the topic.
+    pub(crate) index: i32,
+    state: Mutex<State>,
+    /// Signalled when the last writer left.
+    writer_left: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    role: Role,
+    log: Log,
+    work: Option<Box<Work>>,
+    /// When to look for old segments if nobody opens the log before.
+    retention_due: Option<Timestamp>,
+    /// Whether somebody needed the log since the janitor last asked.
+    was_used: bool,
+}
+
+#[derive(Debug)]
+enum Log {
+    Closed(ClosedLog),
+    Open(Box<PartitionLog>),
+    /// Taken away: the partition is stopped.
+    Gone,
+}
+
+/// What a busy partition has.
+#[derive(Debug, Default)]
+struct Work {
+    queue: Queue,
+    is_writing: bool,
+    uncommitted: Uncommitted,
+    unflushed: Vec<Unflushed>,
+    subscriptions: Vec<Subscription>,
+}
+
+/// Why a partition does not do what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// This broker does not lead it.
+    #[error("this broker does not lead the partition")]
+    NotLeader,
+    /// The client's leader epoch is older than ours.
+    #[error("the client's leader epoch is older than the leader's")]
+    FencedLeaderEpoch,
+    /// The client's leader epoch is newer than ours.
+    #[error("the client's leader epoch is newer than the leader's")]
+    UnknownLeaderEpoch,
+    /// Its log cannot be used.
+    #[error("the log's directory is offline")]
+    Offline,
+}
+
+/// A leader with its log.
+struct Led<'a> {
+    leader: &'a mut Leader,
+    log: &'a mut PartitionLog,
+}
+
+impl Partition {
+    /// A partition without a role.
+    pub(crate) fn new(topic: Arc<HostedTopic>, index: i32, log: OpenOrClosed) -> Self {
+        let log = match log {
+            OpenOrClosed::Open(log) => Log::Open(Box::new(log)),
+            OpenOrClosed::Closed(log) => Log::Closed(log),
+        };
+        let state = State { role: Role::Unassigned, log, work: None, retention_due: None, was_used: false };
+        Self { topic, index, state: Mutex::new(state), writer_left: Condvar::new() }
+    }
+
+    /// Its name.
+    pub(crate) fn topic_partition(&self) -> TopicPartition {
+        TopicPartition { topic: self.topic.name.clone(), partition: self.index }
+    }
+
+    /// Waits until nothing is reserved and nobody writes.
+    fn quiesce<'a>(self: &'a Arc<Self>, mut guard: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        loop {
+            match &guard.work {
+                Some(work) if work.is_writing => self.writer_left.wait(&mut guard),
+                Some(work) if !work.queue.is_empty() => {
+                    drop(guard);
+                    let mut effects = Effects::default();
+                    self.write_reserved(self.topic.environment.clock.now(), &mut effects);
+                    effects.fire();
+                    guard = self.state.lock();
+                }
+                _ => return guard,
+            }
+        }
+    }
+}
+
+/// A log as it comes from the log directories.
+#[derive(Debug)]
+pub(crate) enum OpenOrClosed {
+    /// Just created.
+    Open(PartitionLog),
+    /// Found at start, or left by an earlier role.
+    Closed(ClosedLog),
+}
+
+impl State {
+    /// The leader and its log, opened if need be.
+    fn lead(
+        &mut self,
+        partition: &Partition,
+        expected: Option<LeaderEpoch>,
+        now: Timestamp,
+    ) -> Result<Led<'_>, Refusal> {
+        self.role.check_epoch(expected)?;
+        if !self.role.is_leader() {
+            return Err(Refusal::NotLeader);
+        }
+        self.was_used = true;
+        self.take_office(partition, now)?;
+        match (&mut self.role, &mut self.log) {
+            (Role::Leader(leader), Log::Open(log)) => Ok(Led { leader, log }),
+            (role, log) => unreachable!("{partition}: took office: {role:?} {log:?}"),
+        }
+    }
+
+    /// The log, opened if need be.
+    fn open_log(
+        &mut self,
+        partition: &Partition,
+        now: Timestamp,
+    ) -> Result<&mut PartitionLog, Refusal> {
+        if let Log::Closed(_) = &self.log {
+            let Log::Closed(closed) = std::mem::replace(&mut self.log, Log::Gone) else {
+                unreachable!("just seen");
+            };
+            let config = Arc::clone(&partition.topic.settings.load().log);
+            self.log = match closed.open(config, now) {
+                Ok(log) => Log::Open(Box::new(log)),
+                Err((closed, failure)) => {
+                    partition.storage_failed(&failure);
+                    Log::Closed(closed)
+                }
+            };
+        }
+        self.log.opened_mut().ok_or(Refusal::Offline)
+    }
+}
+
+impl Log {
+    fn opened(&self) -> Option<&PartitionLog> {
+        match self {
+            Self::Open(log) => Some(log),
+            Self::Closed(_) | Self::Gone => None,
+        }
+    }
+
+    fn opened_mut(&mut self) -> Option<&mut PartitionLog> {
+        match self {
+            Self::Open(log) => Some(log),
+            Self::Closed(_) | Self::Gone => None,
+        }
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.topic.name, self.index)
+    }
+}
+
+impl fmt::Debug for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Partition({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests;

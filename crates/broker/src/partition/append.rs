@@ -1,0 +1,444 @@
+//! Appending: reserve under the partition's lock, write without it, publish under it again.
+//!
+//! Appends only queue. The first thread that finds a queue nobody writes becomes its writer and
+//! writes for all, in one gathered write, until the queue is empty; whoever queues meanwhile carries
+//! on. A reactor writes what a turn queued at the end of the turn, so requests that arrive together
+//! share a write whichever connection they came by.
+//!
+//! `flush.messages` holds answers back until the committer has flushed: no reactor waits for a disk.
+
+use super::watch::{News, Wake};
+use crate::reactor::at_turn_end;
+use super::{Isolation, Partition, Refusal, State};
+use model::{Instant, LeaderEpoch, Offset, Timestamp};
+use parking_lot::MutexGuard;
+use protocol::records::validate::ValidatedBatches;
+use replication::{Action, Event};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::sync::Arc;
+use storage::{AppendError, AppendOrigin, AppendRecords, AppendRequest, PendingAppend, Reserved};
+use tracing::error;
+
+/// Batches to append as leader.
+#[derive(Debug)]
+pub(crate) struct Append {
+    /// The batches, validated.
+    pub(crate) batches: ValidatedBatches,
+    /// Who wrote them.
+    pub(crate) origin: AppendOrigin,
+    /// Whether the answer waits until they are committed.
+    pub(crate) acks_all: bool,
+    /// The leadership to append as, if the writer cares.
+    pub(crate) leader_epoch: Option<LeaderEpoch>,
+    /// Wall-clock time.
+    pub(crate) now: Timestamp,
+}
+
+/// Where batches went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Appended {
+    /// Offset of the first record.
+    pub(crate) first_offset: Offset,
+    /// Offset of the last record (inclusive).
+    pub(crate) last_offset: Offset,
+    /// The first readable offset of the log.
+    pub(crate) log_start_offset: Offset,
+    /// Set if the log had the batch already: its largest timestamp, which Kafka answers as the time
+    /// of the append.
+    pub(crate) duplicate_of: Option<Timestamp>,
+}
+
+/// Why batches are not appended, or not known to be committed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AppendFailure {
+    /// The partition takes no appends here.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The log refused them. Nothing was written.
+    #[error(transparent)]
+    Log(#[from] AppendError),
+    /// `acks=all` and fewer replicas in sync than `min.insync.replicas`. Nothing was written.
+    #[error("fewer replicas are in sync than min.insync.replicas asks for")]
+    NotEnoughReplicas,
+    /// Written and committed, but by fewer replicas than `min.insync.replicas` asks for.
+    #[error("the batch is committed by fewer replicas than min.insync.replicas asks for")]
+    NotEnoughReplicasAfterAppend,
+    /// The write failed: the batches are not in the log.
+    #[error("the write failed")]
+    WriteFailed,
+    /// Written, but the leadership ended before they were committed.
+    #[error("leadership was lost before the batch was committed")]
+    LeadershipLost,
+}
+
+/// What became of an append.
+pub(crate) type AppendResult = Result<Appended, AppendFailure>;
+
+/// Whoever waits for appends.
+pub(crate) trait AppendListener: Debug + Send + Sync {
+    /// The append that it numbered `slot` has ended. Called once per slot, without locks, on any
+    /// thread.
+    fn appended(self: Arc<Self>, slot: u32, result: AppendResult);
+
+    /// The append is written and now waits for followers, for ever unless the listener has a deadline.
+    fn awaits_replicas(self: Arc<Self>);
+}
+
+/// One listener's interest in one append.
+#[derive(Debug)]
+pub(crate) struct AppendWaiter {
+    /// Whom to tell.
+    pub(crate) listener: Arc<dyn AppendListener>,
+    /// The listener's number for the append.
+    pub(crate) slot: u32,
+}
+
+/// What was reserved and is not written.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pending: Vec<PendingAppend>,
+    waiting: Vec<Waiting>,
+}
+
+/// One append that was reserved, or whose earlier attempt was.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    first_offset: Offset,
+    last_offset: Offset,
+    duplicate_of: Option<Timestamp>,
+    acks_all: bool,
+    waiter: AppendWaiter,
+}
+
+/// An append that is written and whose topic asks for a flush before it is answered
+/// (`flush.messages`).
+pub(super) type Unflushed = (AppendWaiter, Appended);
+
+/// Appends with `acks=all` that are written and not committed, by ascending offset.
+pub(super) type Uncommitted = VecDeque<Waiting>;
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+/// What is to be done once the locks are released.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    appended: Vec<(AppendWaiter, AppendResult)>,
+    awaiting_replicas: Vec<Arc<dyn AppendListener>>,
+    wakes: Vec<Box<dyn Wake>>,
+}
+
+impl Effects {
+    pub(super) fn wake(&mut self, wake: Option<Box<dyn Wake>>) {
+        self.wakes.extend(wake);
+    }
+
+    /// Answers appends that waited for a flush.
+    pub(super) fn answer_flushed(&mut self, waited: Vec<Unflushed>, flushed: bool) {
+        self.appended.extend(waited.into_iter().map(|(waiter, appended)| {
+            (waiter, if flushed { Ok(appended) } else { Err(AppendFailure::WriteFailed) })
+        }));
+    }
+
+    /// Tells everybody. No lock may be held.
+    pub(crate) fn fire(&mut self) {
+        for (waiter, result) in self.appended.drain(..) {
+            waiter.listener.appended(waiter.slot, result);
+        }
+        for listener in self.awaiting_replicas.drain(..) {
+            listener.awaits_replicas();
+        }
+        for wake in self.wakes.drain(..) {
+            wake.wake();
+        }
+    }
+}
+
+thread_local! {
+    /// Partitions whose queue this thread is to write at the end of its turn.
+    static TOUCHED: RefCell<Vec<Arc<Partition>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// This thread found `partition`'s queue empty: it writes the queue at the end of the reactor's turn,
+/// at once if it is no reactor.
+fn write_at_turn_end(partition: Arc<Partition>) {
+    let is_first = TOUCHED.with_borrow_mut(|touched| {
+        touched.push(partition);
+        touched.len() == 1
+    });
+    if is_first {
+        at_turn_end(write_touched);
+    }
+}
+
+fn write_touched() {
+    let touched = TOUCHED.take();
+    let Some(first) = touched.first() else { return };
+    let now = first.topic.environment.clock.now();
+    let mut effects = Effects::default();
+    for partition in touched {
+        partition.write_reserved(now, &mut effects);
+    }
+    // Telling of an append may queue another (coordinators do): that is a new list.
+    effects.fire();
+}
+
+impl Partition {
+    /// Reserves offsets for `append` and queues it; it is written at the end of this reactor's turn
+    /// (before this returns, if the thread is no reactor), or by another thread. Then `waiter` is told.
+    ///
+    /// Returns `false`, and tells nobody, if there was nothing to append.
+    ///
+    /// # Errors
+    /// Nothing is queued, nobody will be told.
+    pub(crate) fn enqueue(
+        self: &Arc<Self>,
+        append: Append,
+        waiter: AppendWaiter,
+    ) -> Result<bool, AppendFailure> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let led = state.lead(self, append.leader_epoch, append.now)?;
+        if append.acks_all && !led.leader.has_enough_replicas() {
+            return Err(AppendFailure::NotEnoughReplicas);
+        }
+        let leader_epoch = led.leader.leader_epoch();
+        let reserved = led.log.reserve(AppendRequest {
+            records: AppendRecords::Assign {
+                batches: append.batches,
+                leader_epoch,
+                origin: append.origin,
+                verification: storage::Verification::NotRequired,
+            },
+            now: append.now,
+        });
+        let work = state.work.get_or_insert_default();
+        let acks_all = append.acks_all;
+        let waiting = match reserved {
+            Ok(Reserved::Pending(pending)) => {
+                let (first_offset, last_offset) = (pending.first_offset(), pending.last_offset());
+                work.queue.pending.push(pending);
+                Waiting { first_offset, last_offset, duplicate_of: None, acks_all, waiter }
+            }
+            Ok(Reserved::Duplicate(duplicate)) => Waiting {
+                first_offset: duplicate.first_offset,
+                last_offset: duplicate.last_offset,
+                duplicate_of: Some(duplicate.timestamp),
+                acks_all,
+                waiter,
+            },
+            Ok(Reserved::Empty) => return Ok(false),
+            Err(failure) => {
+                if matches!(failure, AppendError::Disk(_)) {
+                    self.storage_failed(&failure);
+                }
+                return Err(failure.into());
+            }
+        };
+        let is_first = work.queue.is_empty();
+        work.queue.waiting.push(waiting);
+        let is_written_by_another = work.is_writing;
+        drop(guard);
+        if is_first && !is_written_by_another {
+            write_at_turn_end(Arc::clone(self));
+        }
+        Ok(true)
+    }
+
+    /// Writes all that is queued, unless another thread is doing it.
+    pub(super) fn write_reserved(self: &Arc<Self>, now: Instant, effects: &mut Effects) {
+        let mut guard = self.state.lock();
+        match &mut guard.work {
+            Some(work) if !work.is_writing && !work.queue.is_empty() => work.is_writing = true,
+            _ => return,
+        }
+        while let Some(queue) = guard.take_queue() {
+            let outcome = if queue.pending.is_empty() {
+                Ok(())
+            } else {
+                MutexGuard::unlocked(&mut guard, || PendingAppend::write_all(&queue.pending))
+            };
+            self.publish(&mut guard, queue, outcome, now, effects);
+        }
+        if let Some(work) = &mut guard.work {
+            work.is_writing = false;
+        }
+        drop(guard);
+        self.writer_left.notify_all();
+    }
+
+    fn publish(
+        self: &Arc<Self>,
+        state: &mut State,
+        queue: Queue,
+        outcome: std::io::Result<()>,
+        now: Instant,
+        effects: &mut Effects,
+    ) {
+        let Some(log) = state.log.opened_mut() else {
+            unreachable!("a log is not closed while it is written: {self:?}");
+        };
+        let mut failure = None;
+        for pending in queue.pending {
+            if let Err(error) = log.publish(pending, &outcome) {
+                failure.get_or_insert(error);
+            }
+        }
+        if let Some(failure) = failure {
+            self.storage_failed(&failure);
+            self.fail_appends(state, queue.waiting, effects);
+            return;
+        }
+        let log_end_offset = log.log_end_offset();
+        let log_start_offset = log.log_start_offset();
+        let must_flush = log.config().flush_messages.is_some()
+            && log.flush_is_due(self.topic.environment.clock.timestamp());
+        state.step(now, Event::Appended(log_end_offset), self);
+        let committed = state.high_watermark();
+        let work = state.work.get_or_insert_default();
+        for waiting in queue.waiting {
+            if waiting.acks_all && waiting.last_offset >= committed {
+                effects.awaiting_replicas.push(Arc::clone(&waiting.waiter.listener));
+                let at = work.uncommitted.partition_point(|w| w.last_offset <= waiting.last_offset);
+                work.uncommitted.insert(at, waiting);
+            } else {
+                let appended = waiting.appended(log_start_offset);
+                match must_flush {
+                    true => work.unflushed.push((waiting.waiter, appended)),
+                    false => effects.appended.push((waiting.waiter, Ok(appended))),
+                }
+            }
+        }
+        if must_flush {
+            self.topic.environment.committer.ask(self);
+        }
+        state.tell_of_progress(effects);
+    }
+
+    /// After a failed write nothing that was reserved is in the log: all is forgotten, and the log's
+    /// state is rebuilt from the disk before anything else is answered.
+    fn fail_appends(&self, state: &mut State, waiting: Vec<Waiting>, effects: &mut Effects) {
+        let queued = std::mem::take(&mut state.work.get_or_insert_default().queue);
+        let wall = self.topic.environment.clock.timestamp();
+        if let Some(log) = state.log.opened_mut() {
+            for pending in queued.pending {
+                // The log knows that it is offline; there is nothing to learn from its answer.
+                drop(log.publish(pending, &Err(std::io::ErrorKind::Other.into())));
+            }
+            if let Err(failure) = log.rebuild(wall) {
+                error!(partition = %self, %failure, "the log cannot be rebuilt from its disk");
+            }
+        }
+        for waiting in waiting.into_iter().chain(queued.waiting) {
+            effects.appended.push((waiting.waiter, Err(AppendFailure::WriteFailed)));
+        }
+    }
+
+    pub(super) fn storage_failed(&self, failure: &dyn std::error::Error) {
+        let source = failure.source().map(tracing::field::display);
+        error!(partition = %self, %failure, source, "the log's directory is offline");
+    }
+}
+
+impl Waiting {
+    fn appended(&self, log_start_offset: Offset) -> Appended {
+        Appended {
+            first_offset: self.first_offset,
+            last_offset: self.last_offset,
+            log_start_offset,
+            duplicate_of: self.duplicate_of,
+        }
+    }
+}
+
+impl State {
+    fn take_queue(&mut self) -> Option<Queue> {
+        let work = self.work.as_mut()?;
+        (!work.queue.is_empty()).then(|| std::mem::take(&mut work.queue))
+    }
+
+    /// Applies one event to the replication core and carries out what it asks for.
+    pub(super) fn step(&mut self, now: Instant, event: Event, partition: &Partition) {
+        thread_local! {
+            static ACTIONS: RefCell<Vec<Action>> = const { RefCell::new(Vec::new()) };
+        }
+        let (Some(leader), Some(log)) = (self.role.leader_mut(), self.log.opened_mut()) else {
+            return;
+        };
+        ACTIONS.with_borrow_mut(|actions| {
+            leader.step(now, event, actions);
+            for action in actions.drain(..) {
+                match action {
+                    Action::AdvanceHighWatermark(offset) => {
+                        log.set_high_watermark(offset);
+                    }
+                    Action::ProposeIsr { isr, leader_epoch, partition_epoch } => {
+                        partition.topic.environment.proposals.propose(super::IsrProposal {
+                            topic_partition: partition.topic_partition(),
+                            isr,
+                            leader_epoch,
+                            partition_epoch,
+                        });
+                    }
+                }
+            }
+        });
+    }
+
+    /// After log end or high watermark moved: answers the appends that are committed now, and tells
+    /// those who read.
+    pub(super) fn tell_of_progress(&mut self, effects: &mut Effects) {
+        let (Some(log), Some(work)) = (self.log.opened(), &mut self.work) else { return };
+        let committed = log.high_watermark();
+        let enough = self.role.leader().is_some_and(|leader| leader.had_enough_replicas());
+        while let Some(first) = work.uncommitted.pop_front_if(|w| w.last_offset < committed) {
+            let result = match enough {
+                true => Ok(first.appended(log.log_start_offset())),
+                false => Err(AppendFailure::NotEnoughReplicasAfterAppend),
+            };
+            effects.appended.push((first.waiter, result));
+        }
+        for subscription in &mut work.subscriptions {
+            let bound = bound(log, subscription.isolation);
+            if bound <= subscription.from {
+                continue;
+            }
+            let readable = if subscription.counts_bytes {
+                // A position that cannot be looked up is for the read to report.
+                log.available_bytes(subscription.from, bound).unwrap_or(u64::MAX)
+            } else {
+                1
+            };
+            effects.wake(subscription.tell_readable(readable));
+        }
+    }
+
+    /// The leadership or the log is gone: ends everything that waits for it.
+    pub(super) fn give_up_waits(&mut self, effects: &mut Effects) {
+        let Some(work) = &mut self.work else { return };
+        for waiting in work.uncommitted.drain(..) {
+            effects.appended.push((waiting.waiter, Err(AppendFailure::LeadershipLost)));
+        }
+        for subscription in &mut work.subscriptions {
+            effects.wake(subscription.tell(News::Urgent));
+        }
+    }
+
+    fn high_watermark(&self) -> Offset {
+        self.log.opened().map(storage::PartitionLog::high_watermark).unwrap_or_default()
+    }
+}
+
+/// Exclusive end of what a reader may see.
+pub(super) fn bound(log: &storage::PartitionLog, isolation: Isolation) -> Offset {
+    match isolation {
+        Isolation::LogEnd => log.log_end_offset(),
+        Isolation::HighWatermark => log.high_watermark(),
+        Isolation::LastStableOffset => log.last_stable_offset(),
+    }
+}

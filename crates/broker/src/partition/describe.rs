@@ -1,0 +1,259 @@
+//! Questions about a partition's log that are not reads: offsets by time, epoch ends, producers,
+//! sizes; and the deletion of its oldest records.
+
+use super::append::bound;
+use super::watch::{Isolation, News};
+use super::{Effects, Log, Partition, Refusal};
+use model::{LeaderEpoch, Offset, Timestamp};
+use std::path::PathBuf;
+use storage::{EpochEnd, LogError, ProducerDescription, ReadError, TimestampOffset};
+
+/// Which offset is asked for. Kafka's sentinels, parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OffsetQuery {
+    /// The end of what the reader may see.
+    Latest,
+    /// The log's start.
+    Earliest,
+    /// The first record with the largest timestamp (KIP-734).
+    MaxTimestamp,
+    /// The end of what is in tiered storage (KIP-1005): nothing.
+    LatestTiered,
+    /// The first record at or after a time.
+    At(Timestamp),
+}
+
+/// Who asks, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OffsetLookup {
+    /// What for.
+    pub(crate) query: OffsetQuery,
+    /// How far the reader may see; followers and debuggers see the log's end.
+    pub(crate) isolation: Isolation,
+    /// The leader epoch that the reader knows, if it says.
+    pub(crate) leader_epoch: Option<LeaderEpoch>,
+}
+
+/// Why an offset is not told.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OffsetFailure {
+    /// The partition answers nothing here.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A new leader does not know yet how far its predecessor committed (KIP-207).
+    #[error("the high watermark has not reached the start of the leader's epoch yet")]
+    NotAvailable,
+    /// The disk failed, or what it holds is damaged.
+    #[error(transparent)]
+    Log(#[from] ReadError),
+}
+
+/// Why records are not deleted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DeleteFailure {
+    /// The partition answers nothing here.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The topic's `cleanup.policy` does not have `delete`.
+    #[error("the topic's cleanup.policy does not allow it")]
+    Policy,
+    /// The offset is negative or not committed.
+    #[error("the offset is out of range")]
+    OutOfRange,
+    /// The log failed.
+    #[error(transparent)]
+    Log(LogError),
+}
+
+/// One replica of a partition on this broker, for DescribeLogDirs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReplicaSize {
+    /// The log directory.
+    pub(crate) directory: PathBuf,
+    /// Size of the segments.
+    pub(crate) bytes: u64,
+    /// How far it is behind the high watermark, in records.
+    pub(crate) offset_lag: i64,
+}
+
+impl Partition {
+    /// Answers ListOffsets; `None` if no record fits. The epoch is that of the offset's record.
+    ///
+    /// # Errors
+    /// [`OffsetFailure`].
+    pub(crate) fn offset_for(
+        &self,
+        wall: Timestamp,
+        lookup: OffsetLookup,
+    ) -> Result<Option<Found>, OffsetFailure> {
+        let mut guard = self.state.lock();
+        let led = guard.lead(self, lookup.leader_epoch, wall)?;
+        let log = &*led.log;
+        let fetchable = bound(log, lookup.isolation);
+        let lags = lookup.isolation != Isolation::LogEnd
+            && led.leader.epoch_start_offset() > log.high_watermark();
+        let found = match lookup.query {
+            OffsetQuery::Latest if lags => return Err(OffsetFailure::NotAvailable),
+            OffsetQuery::Latest => {
+                let leader_epoch = Some(led.leader.leader_epoch());
+                return Ok(Some(Found { offset: fetchable, timestamp: None, leader_epoch }));
+            }
+            OffsetQuery::Earliest => {
+                let offset = log.log_start_offset();
+                let leader_epoch = log.epoch_for_offset(offset);
+                return Ok(Some(Found { offset, timestamp: None, leader_epoch }));
+            }
+            OffsetQuery::LatestTiered => return Ok(None),
+            OffsetQuery::MaxTimestamp => log.offset_of_max_timestamp()?,
+            OffsetQuery::At(timestamp) => log.offset_for_timestamp(timestamp)?,
+        };
+        match found {
+            Some(found) if found.offset < fetchable => Ok(Some(found.into())),
+            Some(_) | None if lags => Err(OffsetFailure::NotAvailable),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Answers ListOffsets v0: at most `max` segment starts (or the end) whose segments were last
+    /// changed at or before `timestamp`, newest first.
+    ///
+    /// # Errors
+    /// [`OffsetFailure`].
+    pub(crate) fn offsets_before(
+        &self,
+        wall: Timestamp,
+        isolation: Isolation,
+        timestamp: Timestamp,
+        max: usize,
+    ) -> Result<Vec<Offset>, OffsetFailure> {
+        let mut guard = self.state.lock();
+        let log = &*guard.lead(self, None, wall)?.log;
+        let end = bound(log, isolation);
+        let mut offsets = log.segment_offsets_before(timestamp, max)?;
+        if offsets.iter().any(|&offset| offset > end) {
+            offsets.retain(|&offset| offset <= end);
+            if offsets.first() != Some(&end) {
+                offsets.insert(0, end);
+            }
+        }
+        offsets.truncate(max);
+        Ok(offsets)
+    }
+
+    /// Where the records of `epoch` end; `None` if the log cannot tell.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub(crate) fn end_of_epoch(
+        &self,
+        wall: Timestamp,
+        expected: Option<LeaderEpoch>,
+        epoch: LeaderEpoch,
+    ) -> Result<Option<EpochEnd>, Refusal> {
+        let mut guard = self.state.lock();
+        Ok(guard.lead(self, expected, wall)?.log.end_offset_for_epoch(epoch))
+    }
+
+    /// Raises the log's start to `offset`, or to the high watermark if `None`. Returns the low
+    /// watermark: the least start of all replicas.
+    ///
+    /// # Errors
+    /// [`DeleteFailure`].
+    pub(crate) fn delete_before(
+        &self,
+        wall: Timestamp,
+        offset: Option<Offset>,
+    ) -> Result<Offset, DeleteFailure> {
+        let mut effects = Effects::default();
+        let low_watermark = {
+            let mut guard = self.state.lock();
+            let led = guard.lead(self, None, wall)?;
+            if !self.topic.settings.load().log.cleanup_policy.delete {
+                return Err(DeleteFailure::Policy);
+            }
+            let high_watermark = led.log.high_watermark();
+            let offset = offset.unwrap_or(high_watermark);
+            if offset < Offset(0) || offset > high_watermark {
+                return Err(DeleteFailure::OutOfRange);
+            }
+            let start_before = led.log.log_start_offset();
+            if offset > start_before {
+                led.log.delete_records_before(offset).map_err(|failure| match failure {
+                    LogError::OutOfRange { .. } => DeleteFailure::OutOfRange,
+                    LogError::Offline | LogError::Disk(_) | LogError::Damaged { .. } => {
+                        DeleteFailure::Log(failure)
+                    }
+                })?;
+            }
+            let start = led.log.log_start_offset();
+            let low_watermark = led.leader.low_watermark(start);
+            if start > start_before {
+                guard.tell_of_change(&mut effects);
+            }
+            guard.retention_due = None;
+            low_watermark
+        };
+        effects.fire();
+        Ok(low_watermark)
+    }
+
+    /// The producers that the log remembers.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub(crate) fn producers(
+        &self,
+        wall: Timestamp,
+    ) -> Result<Vec<ProducerDescription>, Refusal> {
+        Ok(self.state.lock().lead(self, None, wall)?.log.producers())
+    }
+
+    /// Where the log is and how large; `None` if it cannot be told.
+    pub(crate) fn replica_size(&self) -> Option<ReplicaSize> {
+        let state = self.state.lock();
+        match &state.log {
+            Log::Open(log) => Some(ReplicaSize {
+                directory: log.directory().path().to_owned(),
+                bytes: log.size_bytes(),
+                offset_lag: 0.max(log.high_watermark() - log.log_end_offset()),
+            }),
+            Log::Closed(log) => Some(ReplicaSize {
+                directory: log.directory().path().to_owned(),
+                bytes: log.size_bytes().ok()?,
+                offset_lag: 0,
+            }),
+            Log::Gone => None,
+        }
+    }
+}
+
+impl super::State {
+    /// Watermark or log start moved: the next answers must tell.
+    pub(super) fn tell_of_change(&mut self, effects: &mut Effects) {
+        let Some(work) = &mut self.work else { return };
+        for subscription in &mut work.subscriptions {
+            effects.wake(subscription.tell(News::Changed));
+        }
+    }
+}
+
+/// An offset that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The offset.
+    pub(crate) offset: Offset,
+    /// The record's timestamp, if a record was looked for.
+    pub(crate) timestamp: Option<Timestamp>,
+    /// The leader epoch of the record, or of the leader.
+    pub(crate) leader_epoch: Option<LeaderEpoch>,
+}
+
+impl From<TimestampOffset> for Found {
+    fn from(found: TimestampOffset) -> Self {
+        Self {
+            offset: found.offset,
+            timestamp: Some(found.timestamp),
+            leader_epoch: found.leader_epoch,
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Reading, for consumers, followers and whoever waits for more.
+
+use super::append::bound;
+use super::watch::{Interest, Isolation, News, Subscription, Watcher};
+use super::{Effects, Log, Partition, Refusal};
+use model::{BrokerEpoch, BrokerId, Instant, LeaderEpoch, Offset, Timestamp};
+use protocol::Records;
+use replication::truncation::{self, Reconciliation};
+use replication::{Event, FollowerFetch};
+use std::sync::Arc;
+use storage::{AbortedTransaction, EpochEnd, ReadError, ReadRequest};
+
+/// What to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    /// The first record wanted.
+    pub(crate) offset: Offset,
+    /// At most so many bytes.
+    pub(crate) max_bytes: usize,
+    /// Whether the first batch comes whole however large it is.
+    pub(crate) min_one_message: bool,
+    /// How far the reader may see.
+    pub(crate) isolation: Isolation,
+    /// The leader epoch that the reader knows, if it says.
+    pub(crate) leader_epoch: Option<LeaderEpoch>,
+    /// The epoch of the last record that the reader has, if it says.
+    pub(crate) last_fetched_epoch: Option<LeaderEpoch>,
+    /// Set if a follower reads.
+    pub(crate) replica: Option<Replica>,
+}
+
+/// A follower that reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replica {
+    /// Its broker.
+    pub(crate) id: BrokerId,
+    /// The broker's registration, if it says.
+    pub(crate) broker_epoch: Option<BrokerEpoch>,
+    /// Where its log starts.
+    pub(crate) log_start_offset: Offset,
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub(crate) struct PartitionRead {
+    /// Batches from the one that holds the offset; may end within one.
+    pub(crate) records: Records,
+    /// Their size in bytes.
+    pub(crate) size: usize,
+    /// Exclusive end of what is committed, before the read.
+    pub(crate) high_watermark: Offset,
+    /// Exclusive end for `read_committed`, before the read.
+    pub(crate) last_stable_offset: Offset,
+    /// First readable offset, before the read.
+    pub(crate) log_start_offset: Offset,
+    /// For `read_committed`: transactions that were aborted in the range; may list more.
+    pub(crate) aborted_transactions: Option<Vec<AbortedTransaction>>,
+    /// Set if the reader's log departs from this one: it must truncate, and gets no records.
+    pub(crate) diverging_epoch: Option<EpochEnd>,
+}
+
+/// Why nothing was read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadFailure {
+    /// The partition is not to be read here.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A follower that is no replica of the partition.
+    #[error("the reader is not a replica of the partition")]
+    NotAReplica,
+    /// The offset is not in the log, or the reader's epochs are not.
+    #[error("the offset is out of range")]
+    OutOfRange,
+    /// The disk failed, or what it holds is damaged.
+    #[error(transparent)]
+    Log(ReadError),
+    /// A part of a file could not be read.
+    #[error("a part of the log cannot be read")]
+    File(#[source] std::io::Error),
+}
+
+impl Partition {
+    /// Reads as the leader. With `subscription`, the reader's standing interest is moved to where it
+    /// now stands; it is told of everything that this answer does not carry.
+    ///
+    /// # Errors
+    /// [`ReadFailure`].
+    pub(crate) fn read(
+        &self,
+        now: Instant,
+        wall: Timestamp,
+        read: &Read,
+        subscription: Option<(&Arc<Watcher>, u32, Interest)>,
+    ) -> Result<PartitionRead, ReadFailure> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        if let Some((watcher, slot, interest)) = subscription
+            && let Some(work) = &mut state.work
+            && let Some(own) = work.subscriptions.iter_mut().find(|own| own.is(watcher, slot))
+        {
+            *own = Subscription::new(Arc::clone(watcher), slot, interest);
+        }
+        let led = state.lead(self, read.leader_epoch, wall)?;
+        if let Some(replica) = read.replica
+            && !led.leader.is_replica(replica.id)
+        {
+            // Kafka tells one that sent its epoch to wait for newer metadata of the leader's.
+            return Err(match read.leader_epoch {
+                Some(_) => ReadFailure::Refused(Refusal::UnknownLeaderEpoch),
+                None => ReadFailure::NotAReplica,
+            });
+        }
+        let log = &*led.log;
+        let upper_bound = bound(log, read.isolation);
+        let mut answer = PartitionRead {
+            records: Records::default(),
+            size: 0,
+            high_watermark: log.high_watermark(),
+            last_stable_offset: log.last_stable_offset(),
+            log_start_offset: log.log_start_offset(),
+            aborted_transactions: None,
+            diverging_epoch: None,
+        };
+        let log_end_offset = log.log_end_offset();
+        if let Some(epoch) = read.last_fetched_epoch {
+            let found = log.end_offset_for_epoch(epoch);
+            let comparable = found.map(|end| truncation::EpochEnd {
+                epoch: end.leader_epoch,
+                end_offset: end.end_offset,
+            });
+            match truncation::reconcile(epoch, read.offset, answer.log_start_offset, comparable) {
+                Reconciliation::Prefix => {}
+                Reconciliation::OutOfRange => return Err(ReadFailure::OutOfRange),
+                Reconciliation::Diverged(_) => {
+                    answer.diverging_epoch = found;
+                    return Ok(answer);
+                }
+            }
+        }
+        let plan = log
+            .plan_read(ReadRequest {
+                offset: read.offset,
+                max_bytes: read.max_bytes,
+                min_one_message: read.min_one_message,
+                upper_bound,
+                want_aborted: read.isolation == Isolation::LastStableOffset,
+            })
+            .map_err(ReadFailure::from)?;
+        if let Some(replica) = read.replica {
+            let fetch = FollowerFetch {
+                follower: replica.id,
+                broker_epoch: replica.broker_epoch,
+                offset: read.offset,
+                log_start_offset: replica.log_start_offset,
+                leader_log_end_offset: log_end_offset,
+            };
+            let mut effects = Effects::default();
+            state.step(now, Event::Fetched(fetch), self);
+            state.tell_of_progress(&mut effects);
+            drop(guard);
+            effects.fire();
+        } else if !plan.is_in_memory() {
+            drop(guard);
+        }
+        let read = plan.run().map_err(ReadFailure::from)?;
+        answer.records = read.records;
+        answer.size = read.size;
+        answer.aborted_transactions = read.aborted_transactions;
+        Ok(answer)
+    }
+
+    /// Registers a standing interest. The watcher is told at once of what is readable already, and
+    /// of an error.
+    pub(crate) fn subscribe(&self, watcher: &Arc<Watcher>, slot: u32, interest: Interest) {
+        let mut effects = Effects::default();
+        {
+            let mut guard = self.state.lock();
+            let mut subscription = Subscription::new(Arc::clone(watcher), slot, interest);
+            let state = &mut *guard;
+            match (state.role.is_leader(), &state.log) {
+                (true, Log::Open(log)) => {
+                    let bound = bound(log, interest.isolation);
+                    if bound > interest.from {
+                        let readable = log.available_bytes(interest.from, bound);
+                        effects.wake(subscription.tell_readable(readable.unwrap_or(u64::MAX)));
+                    }
+                }
+                // An appointed leader was read just before, which opens its log: it failed.
+                (true, Log::Closed(_) | Log::Gone) | (false, _) => {
+                    effects.wake(subscription.tell(News::Urgent));
+                }
+            }
+            state.work.get_or_insert_default().subscriptions.push(subscription);
+        }
+        effects.fire();
+    }
+
+    /// Tells the watcher again how much can be read for `slot`, which it has forgotten.
+    pub(crate) fn recount(&self, watcher: &Arc<Watcher>, slot: u32) {
+        let mut effects = Effects::default();
+        {
+            let mut guard = self.state.lock();
+            let state = &mut *guard;
+            let Some(work) = &mut state.work else { return };
+            let Some(own) = work.subscriptions.iter_mut().find(|own| own.is(watcher, slot)) else {
+                return;
+            };
+            own.told_bytes = 0;
+            if let Log::Open(log) = &state.log {
+                let bound = bound(log, own.isolation);
+                if bound > own.from {
+                    let readable = log.available_bytes(own.from, bound).unwrap_or(u64::MAX);
+                    effects.wake(own.tell_readable(readable));
+                }
+            }
+        }
+        effects.fire();
+    }
+
+    /// Ends a standing interest.
+    pub(crate) fn unsubscribe(&self, watcher: &Arc<Watcher>, slot: u32) {
+        let mut state = self.state.lock();
+        if let Some(work) = &mut state.work {
+            work.subscriptions.retain(|own| !own.is(watcher, slot));
+        }
+    }
+}
+
+impl super::Work {
+    /// Whether nothing is kept that an idle partition does without.
+    pub(super) fn is_idle(&self) -> bool {
+        self.unflushed.is_empty()
+            && self.subscriptions.is_empty()
+            && self.uncommitted.is_empty()
+            && self.queue.is_empty()
+            && !self.is_writing
+    }
+}
+
+impl From<ReadError> for ReadFailure {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::OutOfRange { .. } => Self::OutOfRange,
+            ReadError::Disk(_) | ReadError::Corrupt { .. } => Self::Log(error),
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The partitions on this broker, by name and by topic id.
+//!
+//! Looking one up takes no lock and allocates nothing. The maps are sharded and each shard is swapped
+//! whole when it changes, so that hosting 10,000 topics one after the other does not copy the map of
+//! all for each.
+
+use crate::partition::{Assignment, Environment, HostedTopic, OpenOrClosed, Partition};
+use crate::partition::{PartitionSettings, ReplicaSize};
+use arc_swap::ArcSwap;
+use model::{TopicId, TopicName, TopicPartition};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::{ClosedLog, LogError};
+use tracing::{info, warn};
+
+const SHARDS: usize = 128;
+
+/// All partitions on this broker.
+#[derive(Debug)]
+pub(crate) struct Partitions {
+    environment: Arc<Environment>,
+    by_name: Shards<TopicName>,
+    by_id: Shards<TopicId>,
+    /// Logs that no controller has spoken of, or whose partition was stopped without being deleted.
+    /// The lock also orders changes of the maps.
+    unclaimed: Mutex<BTreeMap<TopicPartition, ClosedLog>>,
+}
+
+/// The partitions of one topic on this broker.
+#[derive(Debug)]
+struct Hosted {
+    topic: Arc<HostedTopic>,
+    /// By ascending index.
+    partitions: Vec<Arc<Partition>>,
+}
+
+type Shard<K> = HashMap<K, Arc<Hosted>>;
+
+#[derive(Debug)]
+struct Shards<K>(Vec<ArcSwap<Shard<K>>>);
+
+/// Why a partition cannot be hosted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HostError {
+    /// Its log directory holds another incarnation of the topic: `INCONSISTENT_TOPIC_ID`.
+    #[error("the partition here belongs to another topic of the same name")]
+    InconsistentTopicId,
+    /// Its log cannot be used: `KAFKA_STORAGE_ERROR`.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+impl Partitions {
+    /// No partitions but the logs that were found at start.
+    pub(crate) fn new(environment: Arc<Environment>, found: Vec<ClosedLog>) -> Self {
+        let unclaimed = found.into_iter().map(|log| (log.topic_partition().clone(), log)).collect();
+        Self {
+            environment,
+            by_name: Shards::default(),
+            by_id: Shards::default(),
+            unclaimed: Mutex::new(unclaimed),
+        }
+    }
+
+    /// What the partitions share.
+    pub(crate) fn environment(&self) -> &Arc<Environment> {
+        &self.environment
+    }
+
+    /// Partition `index` of the topic called `topic`, if it is on this broker.
+    pub(crate) fn find(&self, topic: &str, index: i32) -> Option<Arc<Partition>> {
+        self.by_name.shard(topic).load().get(topic)?.partition(index).cloned()
+    }
+
+    /// Partition `index` of the topic with `id`, if it is on this broker.
+    pub(crate) fn find_by_id(&self, id: TopicId, index: i32) -> Option<Arc<Partition>> {
+        self.by_id.shard(&id).load().get(&id)?.partition(index).cloned()
+    }
+
+    /// All partitions, by name.
+    pub(crate) fn all(&self) -> Vec<Arc<Partition>> {
+        let mut all = Vec::new();
+        for shard in &self.by_name.0 {
+            let shard = shard.load();
+            all.extend(shard.values().flat_map(|hosted| &hosted.partitions).cloned());
+        }
+        all.sort_unstable_by(|a, b| (&a.topic.name, a.index).cmp(&(&b.topic.name, b.index)));
+        all
+    }
+
+    /// Takes over what the controller says of partitions of one topic, creating those that are new
+    /// here. Answers in the order of the assignments.
+    pub(crate) fn host(
+        &self,
+        topic: &TopicName,
+        id: Option<TopicId>,
+        settings: &PartitionSettings,
+        assignments: Vec<Assignment>,
+    ) -> Vec<Result<(), HostError>> {
+        let mut unclaimed = self.unclaimed.lock();
+        let known = self.by_name.shard(&**topic).load().get(topic).cloned();
+        if let Some(known) = &known
+            && let (Some(ours), Some(theirs)) = (known.topic.id, id)
+            && ours != theirs
+        {
+            return assignments.iter().map(|_| Err(HostError::InconsistentTopicId)).collect();
+        }
+        let hosted = match &known {
+            // A topic gets its id when its controller learns to give ids (KIP-516).
+            Some(known) if known.topic.id.is_some() || id.is_none() => Arc::clone(&known.topic),
+            Some(_) | None => Arc::new(HostedTopic {
+                name: topic.clone(),
+                id,
+                settings: ArcSwap::from_pointee(settings.clone()),
+                environment: Arc::clone(&self.environment),
+            }),
+        };
+        let mut partitions: Vec<Arc<Partition>> = match known {
+            Some(known) if Arc::ptr_eq(&known.topic, &hosted) => known.partitions.clone(),
+            Some(known) => known.partitions.iter().map(|old| old.moved_to(&hosted)).collect(),
+            None => Vec::new(),
+        };
+        let mut results = Vec::with_capacity(assignments.len());
+        for assignment in assignments {
+            let index = assignment.index;
+            let at = partitions.binary_search_by_key(&index, |partition| partition.index);
+            let partition = match at {
+                Ok(at) => Ok(Arc::clone(&partitions[at])),
+                Err(at) => self.log_for(&mut unclaimed, &hosted, &assignment).map(|log| {
+                    let partition = Arc::new(Partition::new(Arc::clone(&hosted), index, log));
+                    partitions.insert(at, Arc::clone(&partition));
+                    partition
+                }),
+            };
+            results.push(partition.and_then(|partition| Ok(partition.assign(assignment)?)));
+        }
+        self.set(topic, id, Hosted { topic: hosted, partitions });
+        drop(unclaimed);
+        results
+    }
+
+    fn log_for(
+        &self,
+        unclaimed: &mut BTreeMap<TopicPartition, ClosedLog>,
+        topic: &HostedTopic,
+        assignment: &Assignment,
+    ) -> Result<OpenOrClosed, HostError> {
+        let name = TopicPartition { topic: topic.name.clone(), partition: assignment.index };
+        if let Some(log) = unclaimed.remove(&name) {
+            if let (Some(ours), Some(theirs)) = (log.topic_id(), topic.id)
+                && ours != theirs
+            {
+                unclaimed.insert(name, log);
+                return Err(HostError::InconsistentTopicId);
+            }
+            return Ok(OpenOrClosed::Closed(log));
+        }
+        let directories = self.environment.logs.directories();
+        if !assignment.is_new && directories.iter().any(|directory| directory.is_offline()) {
+            // Its log may be in the directory that is offline.
+            return Err(HostError::Log(LogError::Offline));
+        }
+        let config = Arc::clone(&topic.settings.load().log);
+        let now = self.environment.clock.timestamp();
+        Ok(OpenOrClosed::Open(self.environment.logs.create(name, topic.id, config, None, now)?))
+    }
+
+    /// Ends this broker's part in a partition. With `delete` its log is deleted, also if it was never
+    /// claimed; else the log stays where it is.
+    ///
+    /// # Errors
+    /// [`LogError`]: the partition is stopped all the same.
+    pub(crate) fn stop(&self, topic: &str, index: i32, delete: bool) -> Result<(), LogError> {
+        let mut unclaimed = self.unclaimed.lock();
+        let known = self.by_name.shard(topic).load().get(topic).cloned();
+        let partition = known.as_ref().and_then(|known| known.partition(index));
+        let name = TopicPartition::new(topic, index);
+        let log = match (partition, &known) {
+            (Some(partition), Some(known)) => {
+                let mut partitions = known.partitions.clone();
+                partitions.retain(|other| other.index != index);
+                let topic = Arc::clone(&known.topic);
+                self.set(&topic.name.clone(), topic.id, Hosted { topic, partitions });
+                partition.stop()
+            }
+            _ => unclaimed.remove(&name).map(OpenOrClosed::Closed),
+        };
+        let (Some(log), logs) = (log, &self.environment.logs) else { return Ok(()) };
+        let now = self.environment.clock.now();
+        match log {
+            OpenOrClosed::Open(log) if delete => {
+                let delay = log.config().file_delete_delay_ms;
+                logs.delete(log, delay, now)?;
+            }
+            OpenOrClosed::Closed(log) if delete => {
+                let delay = partition.map_or(Duration::from_secs(60), |partition| {
+                    partition.topic.settings.load().log.file_delete_delay_ms
+                });
+                logs.delete_closed(log, delay, now)?;
+            }
+            OpenOrClosed::Open(log) => {
+                unclaimed.insert(name, log.close()?);
+                return Ok(());
+            }
+            OpenOrClosed::Closed(log) => {
+                unclaimed.insert(name, log);
+                return Ok(());
+            }
+        }
+        info!(topic, partition = index, "deleted");
+        Ok(())
+    }
+
+    /// The settings of `topic` are now these.
+    pub(crate) fn set_settings(&self, topic: &str, settings: &PartitionSettings) {
+        let known = self.by_name.shard(topic).load().get(topic).cloned();
+        if let Some(known) = known {
+            known.topic.settings.store(Arc::new(settings.clone()));
+            known.partitions.iter().for_each(|partition| partition.settings_changed());
+        }
+    }
+
+    /// The topics with partitions here.
+    pub(crate) fn topics(&self) -> Vec<TopicName> {
+        let mut names: Vec<_> = Vec::new();
+        for shard in &self.by_name.0 {
+            names.extend(shard.load().keys().cloned());
+        }
+        names.sort_unstable();
+        names
+    }
+
+    /// Every log on this broker with its size, by partition; those that nobody claimed too.
+    pub(crate) fn sizes(&self) -> Vec<(TopicPartition, ReplicaSize)> {
+        let mut sizes: Vec<_> = self
+            .all()
+            .into_iter()
+            .filter_map(|partition| Some((partition.topic_partition(), partition.replica_size()?)))
+            .collect();
+        for (name, log) in &*self.unclaimed.lock() {
+            match log.size_bytes() {
+                Ok(bytes) => {
+                    let directory = log.directory().path().to_owned();
+                    sizes.push((name.clone(), ReplicaSize { directory, bytes, offset_lag: 0 }));
+                }
+                Err(error) => warn!(partition = %name, %error, "the size cannot be told"),
+            }
+        }
+        sizes
+    }
+
+    /// Closes every log, for a clean stop.
+    ///
+    /// # Errors
+    /// The first that occurred; the others are closed all the same.
+    pub(crate) fn close(&self) -> Result<(), LogError> {
+        let mut result = Ok(());
+        for partition in self.all() {
+            if let Err(error) = partition.close() {
+                warn!(%partition, %error, "the log is not closed cleanly");
+                result = result.and(Err(error));
+            }
+        }
+        self.by_name.clear();
+        self.by_id.clear();
+        self.unclaimed.lock().clear();
+        result
+    }
+
+    fn set(&self, name: &TopicName, id: Option<TopicId>, hosted: Hosted) {
+        let hosted = Arc::new(hosted);
+        self.by_name.set(name, &hosted);
+        if let Some(id) = id.or(hosted.topic.id) {
+            self.by_id.set(&id, &hosted);
+        }
+    }
+}
+
+impl Hosted {
+    fn partition(&self, index: i32) -> Option<&Arc<Partition>> {
+        // Nearly always every partition of a topic from 0 on is here.
+        match self.partitions.get(usize::try_from(index).ok()?) {
+            Some(partition) if partition.index == index => Some(partition),
+            _ => {
+                let at = self.partitions.binary_search_by_key(&index, |other| other.index).ok()?;
+                self.partitions.get(at)
+            }
+        }
+    }
+}
+
+impl<K> Default for Shards<K> {
+    fn default() -> Self {
+        Self((0..SHARDS).map(|_| ArcSwap::from_pointee(HashMap::new())).collect())
+    }
+}
+
+impl<K: Eq + Hash + Clone> Shards<K> {
+    fn shard<Q: ShardHash + ?Sized>(&self, key: &Q) -> &ArcSwap<Shard<K>> {
+        &self.0[key.shard()]
+    }
+
+    fn set(&self, key: &K, hosted: &Arc<Hosted>)
+    where
+        K: ShardHash,
+    {
+        let shard = self.shard(key);
+        let mut next = Shard::clone(&shard.load());
+        if hosted.partitions.is_empty() {
+            next.remove(key);
+        } else {
+            next.insert(key.clone(), Arc::clone(hosted));
+        }
+        shard.store(Arc::new(next));
+    }
+
+    fn clear(&self) {
+        self.0.iter().for_each(|shard| shard.store(Arc::default()));
+    }
+}
+
+/// Which shard a key lives in; the same for its borrowed form.
+trait ShardHash {
+    fn shard(&self) -> usize;
+}
+
+impl ShardHash for str {
+    fn shard(&self) -> usize {
+        fnv1a(self.as_bytes())
+    }
+}
+
+impl ShardHash for TopicName {
+    fn shard(&self) -> usize {
+        fnv1a(self.as_bytes())
+    }
+}
+
+impl ShardHash for TopicId {
+    fn shard(&self) -> usize {
+        fnv1a(&self.0)
+    }
+}
+
+fn fnv1a(bytes: &[u8]) -> usize {
+    let hash = bytes.iter().fold(0x811c_9dc5_u32, |hash, &byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    (hash ^ hash >> 16) as usize % SHARDS
+}
