@@ -39,7 +39,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use platform::Clock;
 use replication::Leader;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use storage::{ClosedLog, LogDirectories, PartitionLog};
 use watch::Subscription;
@@ -86,12 +86,19 @@ pub(crate) struct IsrProposal {
 pub(crate) struct HostedTopic {
     /// Its name.
     pub(crate) name: TopicName,
-    /// Its id, if its controller gave it one.
-    pub(crate) id: Option<TopicId>,
+    /// Its id, once a controller gave it one.
+    pub(crate) id: OnceLock<TopicId>,
     /// Its settings, swapped whole when they change.
     pub(crate) settings: ArcSwap<PartitionSettings>,
     /// What the broker's partitions share.
     pub(crate) environment: Arc<Environment>,
+}
+
+impl HostedTopic {
+    /// Its id, if a controller gave it one.
+    pub(crate) fn id(&self) -> Option<TopicId> {
+        self.id.get().copied()
+    }
 }
 
 /// One partition.

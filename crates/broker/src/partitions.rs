@@ -11,7 +11,7 @@ use model::{TopicId, TopicName, TopicPartition};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use storage::{ClosedLog, LogError};
 use tracing::{info, warn};
@@ -103,26 +103,26 @@ impl Partitions {
         let mut unclaimed = self.unclaimed.lock();
         let known = self.by_name.shard(&**topic).load().get(topic).cloned();
         if let Some(known) = &known
-            && let (Some(ours), Some(theirs)) = (known.topic.id, id)
+            && let (Some(ours), Some(theirs)) = (known.topic.id(), id)
             && ours != theirs
         {
             return assignments.iter().map(|_| Err(HostError::InconsistentTopicId)).collect();
         }
-        let hosted = match &known {
-            // A topic gets its id when its controller learns to give ids (KIP-516).
-            Some(known) if known.topic.id.is_some() || id.is_none() => Arc::clone(&known.topic),
-            Some(_) | None => Arc::new(HostedTopic {
-                name: topic.clone(),
-                id,
-                settings: ArcSwap::from_pointee(settings.clone()),
-                environment: Arc::clone(&self.environment),
-            }),
-        };
-        let mut partitions: Vec<Arc<Partition>> = match known {
-            Some(known) if Arc::ptr_eq(&known.topic, &hosted) => known.partitions.clone(),
-            Some(known) => known.partitions.iter().map(|old| old.moved_to(&hosted)).collect(),
-            None => Vec::new(),
-        };
+        let hosted = known.as_ref().map_or_else(
+            || {
+                Arc::new(HostedTopic {
+                    name: topic.clone(),
+                    id: OnceLock::new(),
+                    settings: ArcSwap::from_pointee(settings.clone()),
+                    environment: Arc::clone(&self.environment),
+                })
+            },
+            |known| Arc::clone(&known.topic),
+        );
+        if let Some(id) = id {
+            hosted.id.get_or_init(|| id);
+        }
+        let mut partitions = known.map_or_else(Vec::new, |known| known.partitions.clone());
         let mut results = Vec::with_capacity(assignments.len());
         for assignment in assignments {
             let index = assignment.index;
@@ -150,12 +150,6 @@ impl Partitions {
     ) -> Result<OpenOrClosed, HostError> {
         let name = TopicPartition { topic: topic.name.clone(), partition: assignment.index };
         if let Some(log) = unclaimed.remove(&name) {
-            if let (Some(ours), Some(theirs)) = (log.topic_id(), topic.id)
-                && ours != theirs
-            {
-                unclaimed.insert(name, log);
-                return Err(HostError::InconsistentTopicId);
-            }
             return Ok(OpenOrClosed::Closed(log));
         }
         let directories = self.environment.logs.directories();
@@ -165,7 +159,7 @@ impl Partitions {
         }
         let config = Arc::clone(&topic.settings.load().log);
         let now = self.environment.clock.timestamp();
-        Ok(OpenOrClosed::Open(self.environment.logs.create(name, topic.id, config, None, now)?))
+        Ok(OpenOrClosed::Open(self.environment.logs.create(name, topic.id(), config, None, now)?))
     }
 
     /// Ends this broker's part in a partition. With `delete` its log is deleted, also if it was never
@@ -183,7 +177,7 @@ impl Partitions {
                 let mut partitions = known.partitions.clone();
                 partitions.retain(|other| other.index != index);
                 let topic = Arc::clone(&known.topic);
-                self.set(&topic.name.clone(), topic.id, Hosted { topic, partitions });
+                self.set(&topic.name.clone(), topic.id(), Hosted { topic, partitions });
                 partition.stop()
             }
             _ => unclaimed.remove(&name).map(OpenOrClosed::Closed),
@@ -273,7 +267,7 @@ impl Partitions {
     fn set(&self, name: &TopicName, id: Option<TopicId>, hosted: Hosted) {
         let hosted = Arc::new(hosted);
         self.by_name.set(name, &hosted);
-        if let Some(id) = id.or(hosted.topic.id) {
+        if let Some(id) = id.or(hosted.topic.id()) {
             self.by_id.set(&id, &hosted);
         }
     }

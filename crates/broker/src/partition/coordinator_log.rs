@@ -4,10 +4,9 @@
 use super::append::{Append, AppendFailure, AppendListener, AppendResult, AppendWaiter};
 use super::read::{Read, ReadFailure};
 use super::{Isolation, Partition};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use model::{LeaderEpoch, Offset};
 use parking_lot::Mutex;
-use protocol::RecordsPart;
 use protocol::records::validate::{self, Origin, ValidationError};
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +27,9 @@ pub(crate) enum CoordinatorAppendFailure {
     /// The batch may not be appended: in practice it is larger than `max.message.bytes`.
     #[error(transparent)]
     Invalid(#[from] ValidationError),
+    /// There is no whole batch in the bytes.
+    #[error("not a whole batch")]
+    Empty,
     /// It was not appended, or its end is not known.
     #[error(transparent)]
     Append(#[from] AppendFailure),
@@ -84,10 +86,7 @@ impl Partition {
         let waiter = AppendWaiter { listener: Arc::clone(&listener) as _, slot: 0 };
         match self.enqueue(append, waiter) {
             Ok(true) => {}
-            Ok(false) => listener.end(Err(ValidationError::from(
-                protocol::records::RecordsError::invalid("a coordinator appends whole batches"),
-            )
-            .into())),
+            Ok(false) => listener.end(Err(CoordinatorAppendFailure::Empty)),
             Err(failure) => listener.end(Err(failure.into())),
         }
     }
@@ -114,22 +113,8 @@ impl Partition {
             replica: None,
         };
         let answer = self.read(clock.now(), clock.timestamp(), &read, None)?;
-        let mut batches = BytesMut::with_capacity(answer.size);
-        for part in answer.records.parts() {
-            match part {
-                RecordsPart::Bytes(bytes) => batches.extend_from_slice(bytes),
-                RecordsPart::File(range) => {
-                    let at = batches.len();
-                    batches.resize(at + range.length, 0);
-                    range
-                        .file
-                        .read_exact_at(&mut batches[at..], range.position)
-                        .map_err(ReadFailure::File)?;
-                }
-            }
-        }
         Ok(CoordinatorRead {
-            batches: batches.freeze(),
+            batches: answer.records.to_bytes().map_err(ReadFailure::File)?,
             log_start_offset: answer.log_start_offset,
             high_watermark: answer.high_watermark,
         })

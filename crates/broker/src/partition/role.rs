@@ -245,7 +245,7 @@ impl State {
             return self.open_log(partition, now).map(drop);
         }
         self.open_log(partition, now)?;
-        let topic_id = partition.topic.id;
+        let topic_id = partition.topic.id();
         let claim = |log: &mut PartitionLog, epoch: LeaderEpoch, end: Offset| {
             if let (Some(id), None) = (topic_id, log.topic_id()) {
                 log.set_topic_id(id)?;
