@@ -3,6 +3,7 @@
 //! Everything that a handler needs hangs off [`Broker`]. Nothing in a handler awaits, so a simulator
 //! runs whole brokers by feeding [`connection::ConnectionCore`] and moving the clock.
 
+mod committer;
 pub mod config;
 pub mod connection;
 pub mod dispatch;
@@ -11,6 +12,8 @@ mod handlers;
 mod inbox;
 pub mod listener;
 pub mod output;
+mod partition;
+mod partitions;
 pub mod reactor;
 pub mod refusals;
 pub mod request;
