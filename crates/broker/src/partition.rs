@@ -277,6 +277,3 @@ impl fmt::Debug for Partition {
         write!(f, "Partition({self})")
     }
 }
-
-#[cfg(test)]
-mod tests;
