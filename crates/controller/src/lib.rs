@@ -1,1 +1,32 @@
-//! See `ARCHITECTURE.md`.
+//! The elected controller: which topics exist, where their replicas are, who leads.
+//!
+//! Pure planners ([`Placement`], names, settings, elections) and one driver that writes what they say
+//! to the store and tells brokers through their [`ControlChannel`]s. A single broker runs the same
+//! election as a cluster.
+//!
+//! Non-obvious:
+//! - Every write of the controller also checks `/controller_epoch`'s version: a controller that was
+//!   replaced without noticing fails its next write and steps down.
+//! - Settings may be altered by any broker, not only the controller.
+//! - A topic is complete for a client when *this* broker's image shows leaders for all its partitions.
+
+mod api;
+mod channel;
+mod config_edits;
+mod handle;
+mod placement;
+mod topic_rules;
+mod znodes;
+
+pub use api::{
+    ApiError, ConfigAlteration, ConfigEdit, ConfigOp, ConfigOpKind, ConfigRules, CreatedTopic,
+    ElectionType, NewPartitions, NewTopic, OngoingReassignment, PerPartition, PerTopic,
+    ProducerIdBlock,
+};
+pub use channel::{
+    Answering, ConfigListener, ControlChannel, ControlChannels, ControlRequest, ControlResponse,
+    NoAnswer,
+};
+pub use handle::ControllerHandle;
+pub use placement::Placement;
+pub use topic_rules::validate_topic_name;

@@ -13,7 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("replication", &["model"]),
     ("metadata", &["model", "protocol"]),
     ("coordination", &["model", "platform"]),
-    ("controller", &["model", "protocol", "metadata", "coordination"]),
+    ("controller", &["model", "platform", "protocol", "metadata", "coordination"]),
     ("coordinator", &["model"]),
     ("group", &["model", "protocol", "coordinator"]),
     ("client", &["model", "protocol", "platform"]),

@@ -1,0 +1,534 @@
+//! Kafka's nodes in the store: their paths, and their JSON as Java writes and reads it.
+//!
+//! Java ignores the order of keys and keys that it does not know; a registration that it cannot read
+//! stops a whole cluster. So: exactly Kafka's keys, numbers as numbers, and text where Kafka has text.
+
+use metadata::{BrokerImage, ConfigEntity, Endpoint, SecurityProtocol};
+use model::{BrokerId, ControllerEpoch, LeaderEpoch, Timestamp, TopicId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+pub(crate) const CONTROLLER: &str = "/controller";
+pub(crate) const CONTROLLER_EPOCH: &str = "/controller_epoch";
+pub(crate) const CLUSTER_ID: &str = "/cluster/id";
+pub(crate) const FEATURE: &str = "/feature";
+pub(crate) const BROKER_IDS: &str = "/brokers/ids";
+pub(crate) const TOPICS: &str = "/brokers/topics";
+pub(crate) const DELETE_TOPICS: &str = "/admin/delete_topics";
+pub(crate) const CONFIG_CHANGES: &str = "/config/changes";
+pub(crate) const CONFIG_CHANGE_PREFIX: &str = "config_change_";
+pub(crate) const TOPIC_CONFIGS: &str = "/config/topics";
+pub(crate) const BROKER_CONFIGS: &str = "/config/brokers";
+pub(crate) const LOG_DIR_EVENTS: &str = "/log_dir_event_notification";
+pub(crate) const PRODUCER_IDS: &str = "/latest_producer_id_block";
+
+/// What every broker creates when it starts, with null data.
+pub(crate) const PERSISTENT_PATHS: [&str; 14] = [
+    "/consumers",
+    BROKER_IDS,
+    TOPICS,
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+    "/brokers/seqid",
+    "/isr_change_notification",
+    PRODUCER_IDS,
+    LOG_DIR_EVENTS,
+    TOPIC_CONFIGS,
+    "/config/clients",
+    "/config/users",
+    BROKER_CONFIGS,
+    "/config/ips",
+];
+
+pub(crate) fn broker_path(id: BrokerId) -> String {
+    format!("{BROKER_IDS}/{id}")
+}
+
+pub(crate) fn topic_path(topic: &str) -> String {
+    format!("{TOPICS}/{topic}")
+}
+
+pub(crate) fn partitions_path(topic: &str) -> String {
+    format!("{TOPICS}/{topic}/partitions")
+}
+
+pub(crate) fn partition_path(topic: &str, partition: i32) -> String {
+    format!("{TOPICS}/{topic}/partitions/{partition}")
+}
+
+pub(crate) fn state_path(topic: &str, partition: i32) -> String {
+    format!("{TOPICS}/{topic}/partitions/{partition}/state")
+}
+
+pub(crate) fn delete_topic_path(topic: &str) -> String {
+    format!("{DELETE_TOPICS}/{topic}")
+}
+
+/// `topics/t`, `brokers/1`, `brokers/<default>`: below `/config`, and in change notifications.
+pub(crate) fn entity_path(entity: &ConfigEntity) -> String {
+    match entity {
+        ConfigEntity::Topic(name) => format!("topics/{name}"),
+        ConfigEntity::Broker(id) => format!("brokers/{id}"),
+        ConfigEntity::AllBrokers => "brokers/<default>".into(),
+    }
+}
+
+pub(crate) fn config_path(entity: &ConfigEntity) -> String {
+    format!("/config/{}", entity_path(entity))
+}
+
+/// The entity of a change notification; `None` for clients, users and addresses.
+pub(crate) fn parse_entity(path: &str) -> Option<ConfigEntity> {
+    match path.split_once('/')? {
+        ("topics", name) if !name.contains('/') => Some(ConfigEntity::Topic(name.into())),
+        ("brokers", "<default>") => Some(ConfigEntity::AllBrokers),
+        ("brokers", id) => id.parse().ok().map(|id| ConfigEntity::Broker(BrokerId(id))),
+        _ => None,
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("these types have text keys and cannot fail")
+}
+
+fn from_json<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Option<T> {
+    serde_json::from_slice(data).ok()
+}
+
+#[derive(Serialize, Deserialize)]
+struct ControllerNode {
+    version: i32,
+    brokerid: i32,
+    timestamp: String,
+    #[serde(rename = "kraftControllerEpoch", default = "minus_one")]
+    kraft_controller_epoch: i32,
+}
+
+fn minus_one() -> i32 {
+    -1
+}
+
+pub(crate) fn controller(broker: BrokerId, at: Timestamp) -> Vec<u8> {
+    to_json(&ControllerNode {
+        version: 2,
+        brokerid: broker.0,
+        timestamp: at.to_string(),
+        kraft_controller_epoch: -1,
+    })
+}
+
+pub(crate) fn parse_controller(data: &[u8]) -> Option<BrokerId> {
+    #[derive(Deserialize)]
+    struct Read {
+        brokerid: i32,
+    }
+    from_json::<Read>(data).map(|node| BrokerId(node.brokerid))
+}
+
+pub(crate) fn controller_epoch(epoch: ControllerEpoch) -> Vec<u8> {
+    epoch.to_string().into_bytes()
+}
+
+pub(crate) fn parse_controller_epoch(data: &[u8]) -> Option<ControllerEpoch> {
+    std::str::from_utf8(data).ok()?.trim().parse().ok().map(ControllerEpoch)
+}
+
+#[derive(Serialize, Deserialize)]
+struct ClusterIdNode {
+    version: String,
+    id: String,
+}
+
+pub(crate) fn cluster_id(id: &str) -> Vec<u8> {
+    to_json(&ClusterIdNode { version: "1".into(), id: id.into() })
+}
+
+pub(crate) fn parse_cluster_id(data: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Read {
+        id: String,
+    }
+    from_json::<Read>(data).map(|node| node.id)
+}
+
+#[derive(Serialize)]
+struct FeatureNode {
+    features: BTreeMap<String, i32>,
+    version: i32,
+    status: i32,
+}
+
+/// No finalized features, enabled: what a ZooKeeper-mode controller writes.
+pub(crate) fn feature() -> Vec<u8> {
+    to_json(&FeatureNode { features: BTreeMap::new(), version: 2, status: 1 })
+}
+
+#[derive(Serialize)]
+struct BrokerNode<'a> {
+    features: BTreeMap<String, i32>,
+    listener_security_protocol_map: BTreeMap<&'a str, &'static str>,
+    endpoints: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rack: Option<&'a str>,
+    jmx_port: i32,
+    port: i32,
+    host: Option<&'a str>,
+    version: i32,
+    timestamp: String,
+}
+
+pub(crate) fn registration(broker: &BrokerImage, at: Timestamp) -> Vec<u8> {
+    let plain =
+        broker.endpoints.iter().find(|e| e.security_protocol == SecurityProtocol::Plaintext);
+    let names = broker.endpoints.iter().map(|e| (e.listener.as_str(), e.security_protocol.name()));
+    to_json(&BrokerNode {
+        features: BTreeMap::new(),
+        listener_security_protocol_map: names.collect(),
+        endpoints: broker.endpoints.iter().map(print_endpoint).collect(),
+        rack: broker.rack.as_deref(),
+        jmx_port: -1,
+        port: plain.map_or(-1, |e| e.port),
+        host: plain.map(|e| e.host.as_str()),
+        version: 5,
+        timestamp: at.to_string(),
+    })
+}
+
+fn print_endpoint(endpoint: &Endpoint) -> String {
+    let Endpoint { listener, host, port, .. } = endpoint;
+    match host.contains(':') {
+        true => format!("{listener}://[{host}]:{port}"),
+        false => format!("{listener}://{host}:{port}"),
+    }
+}
+
+/// A registration that any version of Kafka since 0.9 may have written. `None` if it is none: such a
+/// broker is left out, so that it cannot stop the others.
+pub(crate) fn parse_registration(id: BrokerId, data: &[u8]) -> Option<BrokerImage> {
+    #[derive(Deserialize)]
+    struct Read {
+        #[serde(default)]
+        endpoints: Vec<String>,
+        #[serde(default)]
+        listener_security_protocol_map: BTreeMap<String, String>,
+        rack: Option<String>,
+        host: Option<String>,
+        #[serde(default = "minus_one")]
+        port: i32,
+    }
+    let node: Read = from_json(data)?;
+    let mut endpoints = Vec::new();
+    for text in &node.endpoints {
+        let (listener, address) = text.split_once("://")?;
+        let (host, port) = address.rsplit_once(':')?;
+        let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+        let protocol = node.listener_security_protocol_map.get(listener);
+        endpoints.push(Endpoint {
+            listener: listener.into(),
+            host: host.into(),
+            port: port.parse().ok()?,
+            security_protocol: protocol.map_or(listener, String::as_str).parse().ok()?,
+        });
+    }
+    if let (true, Some(host)) = (endpoints.is_empty(), node.host) {
+        endpoints.push(Endpoint {
+            listener: "PLAINTEXT".into(),
+            host,
+            port: node.port,
+            security_protocol: SecurityProtocol::Plaintext,
+        });
+    }
+    Some(BrokerImage { id, rack: node.rack, endpoints })
+}
+
+/// The assignment of a topic. `adding` and `removing` are empty unless a reassignment is under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TopicNode {
+    pub(crate) id: Option<TopicId>,
+    pub(crate) partitions: BTreeMap<i32, Vec<BrokerId>>,
+    pub(crate) adding: BTreeMap<i32, Vec<BrokerId>>,
+    pub(crate) removing: BTreeMap<i32, Vec<BrokerId>>,
+}
+
+type RawAssignment = BTreeMap<i32, Vec<i32>>;
+
+fn raw(assignment: &BTreeMap<i32, Vec<BrokerId>>) -> RawAssignment {
+    assignment.iter().map(|(&p, replicas)| (p, replicas.iter().map(|id| id.0).collect())).collect()
+}
+
+fn cooked(assignment: RawAssignment) -> BTreeMap<i32, Vec<BrokerId>> {
+    assignment
+        .into_iter()
+        .map(|(p, replicas)| (p, replicas.into_iter().map(BrokerId).collect()))
+        .collect()
+}
+
+pub(crate) fn topic(node: &TopicNode) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Write {
+        partitions: RawAssignment,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        topic_id: Option<String>,
+        adding_replicas: RawAssignment,
+        removing_replicas: RawAssignment,
+        version: i32,
+    }
+    to_json(&Write {
+        partitions: raw(&node.partitions),
+        topic_id: node.id.map(|id| id.to_string()),
+        adding_replicas: raw(&node.adding),
+        removing_replicas: raw(&node.removing),
+        version: 3,
+    })
+}
+
+pub(crate) fn parse_topic(data: &[u8]) -> Option<TopicNode> {
+    #[derive(Deserialize)]
+    struct Read {
+        partitions: RawAssignment,
+        topic_id: Option<String>,
+        #[serde(default)]
+        adding_replicas: RawAssignment,
+        #[serde(default)]
+        removing_replicas: RawAssignment,
+    }
+    let node: Read = from_json(data)?;
+    Some(TopicNode {
+        id: node.topic_id.and_then(|id| id.parse().ok()),
+        partitions: cooked(node.partitions),
+        adding: cooked(node.adding_replicas),
+        removing: cooked(node.removing_replicas),
+    })
+}
+
+/// Who leads a partition, as its state node says; the node's version is the partition epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StateNode {
+    pub(crate) leader: Option<BrokerId>,
+    pub(crate) leader_epoch: LeaderEpoch,
+    pub(crate) isr: Vec<BrokerId>,
+    pub(crate) controller_epoch: ControllerEpoch,
+    /// After an unclean election, until the leader has recovered (KIP-704).
+    pub(crate) recovering: bool,
+}
+
+pub(crate) fn state(node: &StateNode) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Write {
+        controller_epoch: i32,
+        leader: i32,
+        version: i32,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        leader_recovery_state: Option<i32>,
+        leader_epoch: i32,
+        isr: Vec<i32>,
+    }
+    to_json(&Write {
+        controller_epoch: node.controller_epoch.0,
+        leader: node.leader.map_or(-1, |id| id.0),
+        version: 1,
+        leader_recovery_state: node.recovering.then_some(1),
+        leader_epoch: node.leader_epoch.0,
+        isr: node.isr.iter().map(|id| id.0).collect(),
+    })
+}
+
+pub(crate) fn parse_state(data: &[u8]) -> Option<StateNode> {
+    #[derive(Deserialize)]
+    struct Read {
+        controller_epoch: i32,
+        leader: i32,
+        leader_epoch: i32,
+        isr: Vec<i32>,
+        #[serde(default)]
+        leader_recovery_state: i32,
+    }
+    let node: Read = from_json(data)?;
+    Some(StateNode {
+        leader: Some(BrokerId(node.leader)).filter(|id| id.0 >= 0),
+        leader_epoch: LeaderEpoch(node.leader_epoch),
+        isr: node.isr.into_iter().map(BrokerId).collect(),
+        controller_epoch: ControllerEpoch(node.controller_epoch),
+        recovering: node.leader_recovery_state == 1,
+    })
+}
+
+#[derive(Serialize, Deserialize)]
+struct ConfigNode {
+    version: i32,
+    #[serde(default)]
+    config: BTreeMap<String, String>,
+}
+
+pub(crate) fn config(config: &BTreeMap<String, String>) -> Vec<u8> {
+    to_json(&ConfigNode { version: 1, config: config.clone() })
+}
+
+/// Null data (a parent that was made on the way) is no settings.
+pub(crate) fn parse_config(data: Option<&[u8]>) -> Option<BTreeMap<String, String>> {
+    match data {
+        None | Some([]) => Some(BTreeMap::new()),
+        Some(data) => from_json::<ConfigNode>(data).map(|node| node.config),
+    }
+}
+
+pub(crate) fn config_change(entity: &ConfigEntity) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Write {
+        version: i32,
+        entity_path: String,
+    }
+    to_json(&Write { version: 2, entity_path: entity_path(entity) })
+}
+
+pub(crate) fn parse_config_change(data: &[u8]) -> Option<ConfigEntity> {
+    #[derive(Deserialize)]
+    struct Read {
+        entity_path: Option<String>,
+        entity_type: Option<String>,
+        entity_name: Option<String>,
+    }
+    let node: Read = from_json(data)?;
+    match (node.entity_path, node.entity_type, node.entity_name) {
+        (Some(path), _, _) => parse_entity(&path),
+        (None, Some(kind), Some(name)) => parse_entity(&format!("{kind}/{name}")),
+        _ => None,
+    }
+}
+
+pub(crate) fn log_dir_event(broker: BrokerId) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Write {
+        version: i32,
+        broker: i32,
+        event: i32,
+    }
+    to_json(&Write { version: 1, broker: broker.0, event: 1 })
+}
+
+pub(crate) fn parse_log_dir_event(data: &[u8]) -> Option<BrokerId> {
+    #[derive(Deserialize)]
+    struct Read {
+        broker: i32,
+    }
+    from_json::<Read>(data).map(|node| BrokerId(node.broker))
+}
+
+#[derive(Serialize, Deserialize)]
+struct ProducerIdsNode {
+    version: i32,
+    broker: i32,
+    block_start: String,
+    block_end: String,
+}
+
+/// Ids `first..=last` belong to `broker`.
+pub(crate) fn producer_ids(broker: BrokerId, first: i64, last: i64) -> Vec<u8> {
+    to_json(&ProducerIdsNode {
+        version: 1,
+        broker: broker.0,
+        block_start: first.to_string(),
+        block_end: last.to_string(),
+    })
+}
+
+/// The last id that was given away.
+pub(crate) fn parse_last_producer_id(data: &[u8]) -> Option<i64> {
+    from_json::<ProducerIdsNode>(data)?.block_end.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: Vec<u8>) -> String {
+        String::from_utf8(bytes).unwrap()
+    }
+
+    // Expected texts: a live Apache Kafka 3.9.2 cluster.
+
+    #[test]
+    fn nodes_read_as_kafka_writes_them() {
+        let id = "pho4yK2oQdmuO7sq_W44nQ";
+        let mut node = TopicNode {
+            id: Some(id.parse().unwrap()),
+            partitions: [(0, vec![BrokerId(1), BrokerId(2)])].into(),
+            ..TopicNode::default()
+        };
+        let json = format!(
+            r#"{{"partitions":{{"0":[1,2]}},"topic_id":"{id}","adding_replicas":{{}},"removing_replicas":{{}},"version":3}}"#
+        );
+        assert_eq!(text(topic(&node)), json);
+        assert_eq!(parse_topic(json.as_bytes()), Some(node.clone()));
+        node.id = None;
+        assert_eq!(parse_topic(br#"{"version":1,"partitions":{"0":[1,2]}}"#), Some(node));
+
+        let node = StateNode {
+            leader: Some(BrokerId(3)),
+            leader_epoch: LeaderEpoch(0),
+            isr: vec![BrokerId(3), BrokerId(2)],
+            controller_epoch: ControllerEpoch(1),
+            recovering: false,
+        };
+        let json = r#"{"controller_epoch":1,"leader":3,"version":1,"leader_epoch":0,"isr":[3,2]}"#;
+        assert_eq!(text(state(&node)), json);
+        assert_eq!(parse_state(json.as_bytes()), Some(node));
+
+        let configs = [("retention.ms".to_owned(), "7200000".to_owned())].into();
+        let json = r#"{"version":1,"config":{"retention.ms":"7200000"}}"#;
+        assert_eq!(text(config(&configs)), json);
+        assert_eq!(parse_config(Some(json.as_bytes())), Some(configs));
+        assert_eq!(parse_config(None), Some(BTreeMap::new()));
+
+        assert_eq!(text(cluster_id("x")), r#"{"version":"1","id":"x"}"#);
+        assert_eq!(text(feature()), r#"{"features":{},"version":2,"status":1}"#);
+        let block = text(producer_ids(BrokerId(1), 0, 999));
+        assert_eq!(block, r#"{"version":1,"broker":1,"block_start":"0","block_end":"999"}"#);
+        assert_eq!(parse_last_producer_id(block.as_bytes()), Some(999));
+        assert_eq!(
+            text(controller(BrokerId(1), Timestamp(5))),
+            r#"{"version":2,"brokerid":1,"timestamp":"5","kraftControllerEpoch":-1}"#
+        );
+    }
+
+    #[test]
+    fn a_registration_is_one_that_java_can_read() {
+        let endpoint = |listener: &str, host: &str, port, security_protocol| Endpoint {
+            listener: listener.into(),
+            host: host.into(),
+            port,
+            security_protocol,
+        };
+        let mut broker = BrokerImage {
+            id: BrokerId(1),
+            rack: Some("r1".into()),
+            endpoints: vec![
+                endpoint("EXTERNAL", "::1", 21192, SecurityProtocol::SaslPlaintext),
+                endpoint("PLAINTEXT", "127.0.0.1", 21092, SecurityProtocol::Plaintext),
+            ],
+        };
+        let json = r#"{"features":{},"listener_security_protocol_map":{"EXTERNAL":"SASL_PLAINTEXT","PLAINTEXT":"PLAINTEXT"},"endpoints":["EXTERNAL://[::1]:21192","PLAINTEXT://127.0.0.1:21092"],"rack":"r1","jmx_port":-1,"port":21092,"host":"127.0.0.1","version":5,"timestamp":"9"}"#;
+        assert_eq!(text(registration(&broker, Timestamp(9))), json);
+        assert_eq!(parse_registration(BrokerId(1), json.as_bytes()), Some(broker.clone()));
+        broker.endpoints.pop();
+        assert!(text(registration(&broker, Timestamp(9))).contains(r#""port":-1,"host":null"#));
+        let old = br#"{"version":1,"host":"h","port":9092}"#;
+        assert_eq!(parse_registration(BrokerId(1), old).unwrap().endpoints[0].host, "h");
+        assert_eq!(parse_registration(BrokerId(1), b"{}").unwrap().endpoints, []);
+        assert_eq!(parse_registration(BrokerId(1), b"nonsense"), None);
+    }
+
+    #[test]
+    fn change_notifications_name_their_entity_in_both_forms() {
+        for entity in [
+            ConfigEntity::Topic("t".into()),
+            ConfigEntity::Broker(BrokerId(2)),
+            ConfigEntity::AllBrokers,
+        ] {
+            assert_eq!(parse_config_change(&config_change(&entity)), Some(entity));
+        }
+        let old = br#"{"version":1,"entity_type":"topics","entity_name":"t"}"#;
+        assert_eq!(parse_config_change(old), Some(ConfigEntity::Topic("t".into())));
+        assert_eq!(parse_config_change(br#"{"version":2,"entity_path":"users/a"}"#), None);
+    }
+}
