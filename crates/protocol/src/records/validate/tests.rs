@@ -44,7 +44,8 @@ fn only(validated: ValidatedBatches) -> ValidatedBatch {
 
 #[test]
 fn headers_that_clients_may_not_send_are_refused() {
-    let cases: [(&str, fn(&mut BatchHeader)); 8] = [
+    type Change = fn(&mut BatchHeader);
+    let cases: [(&str, Change); 8] = [
         ("base offset", |h| h.base_offset = 1),
         ("count below offsets", |h| h.record_count = 2),
         ("count above offsets", |h| h.last_offset_delta = 1),
