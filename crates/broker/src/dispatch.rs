@@ -97,9 +97,10 @@ pub(crate) fn dispatch(
     let header = match RequestHeader::decode(&mut body) {
         Ok(header) => header,
         Err(error) => {
-            let reason = match error.kind {
-                DecodeErrorKind::UnknownApiKey(key) => CloseReason::UnknownApi(key),
-                _ => CloseReason::Header(error.to_string()),
+            let reason = if let DecodeErrorKind::UnknownApiKey(key) = error.kind {
+                CloseReason::UnknownApi(key)
+            } else {
+                CloseReason::Header(error.to_string())
             };
             broker.refusals.log(connection, None, &reason, now);
             return Outcome::Close(reason);
@@ -143,6 +144,7 @@ fn find(key: ApiKey) -> Option<&'static Api> {
 const NONE: u8 = u8::MAX;
 
 /// For each key its place in [`handlers::APIS`].
+#[expect(clippy::cast_possible_truncation, reason = "Kafka has fewer than 128 APIs")]
 static BY_KEY: [u8; 128] = {
     let mut places = [NONE; 128];
     let mut place = 0;

@@ -17,11 +17,15 @@ mod partitions;
 pub mod reactor;
 pub mod refusals;
 pub mod request;
+pub mod server;
 pub mod timer;
 
+use crate::config::BrokerConfig;
 use crate::reactor::ReceiveBudget;
 use crate::refusals::Refusals;
 use crate::timer::TimerService;
+use arc_swap::ArcSwap;
+use metadata::ClusterImage;
 use platform::{Clock, Disk, Random};
 use std::sync::Arc;
 
@@ -34,6 +38,10 @@ pub struct Broker {
     pub random: Arc<dyn Random>,
     /// Files.
     pub disk: Arc<dyn Disk>,
+    /// The configuration; swapped whole when a dynamic setting changes.
+    pub config: ArcSwap<BrokerConfig>,
+    /// What is known of the cluster; swapped whole.
+    pub image: ArcSwap<ClusterImage>,
     /// Deadlines of waiting requests.
     pub timers: TimerService,
     /// Where futures run that are not on the data path: the controller, coordinators, administration.

@@ -25,6 +25,15 @@ pub struct Listener {
     pub advertised_port: u16,
 }
 
+impl Listener {
+    /// `host:port` as clients are told, an IPv6 address in brackets.
+    #[must_use]
+    pub fn advertised(&self) -> String {
+        let Self { advertised_host: host, advertised_port: port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
 /// What a listening socket is opened with. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SocketSettings {
@@ -92,11 +101,6 @@ impl Admissions {
             full: AtomicBool::new(false),
             waker: OnceLock::new(),
         })
-    }
-
-    /// Connections that are open now.
-    pub(crate) fn open(&self) -> usize {
-        self.total.load(Ordering::Relaxed)
     }
 
     fn is_full(&self) -> bool {
@@ -237,15 +241,14 @@ impl Acceptor {
         while !self.stopped.load(Ordering::SeqCst) && !self.admissions.is_full() {
             match socket.accept() {
                 Ok((stream, peer)) => self.hand_over(stream, peer, listener),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => return None,
-                    // The client gave up before we came to it.
-                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
-                    _ => {
-                        warn!(%error, listener = %listener.name, "cannot accept a connection");
-                        return Some(BACK_OFF);
-                    }
-                },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The client gave up before we came to it.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    warn!(%error, listener = %listener.name, "cannot accept a connection");
+                    return Some(BACK_OFF);
+                }
             }
         }
         None

@@ -70,7 +70,7 @@ impl Output {
         segments
             .map(|segment| match segment {
                 Segment::Bytes(bytes) => Ok(bytes),
-                Segment::File(range) => read(&range, range.length as usize),
+                Segment::File(range) => read(&range, range.length),
             })
             .collect()
     }
@@ -124,7 +124,7 @@ impl Output {
                 }
                 Some(Segment::File(range)) if is_for_sendfile(range) => break,
                 Some(Segment::File(range)) => {
-                    let length = (range.length as usize).min(COPY_CHUNK);
+                    let length = range.length.min(COPY_CHUNK);
                     (read(range, length)?, after(range, length))
                 }
             };
@@ -183,12 +183,12 @@ impl Output {
 fn segment_len(segment: &Segment) -> usize {
     match segment {
         Segment::Bytes(bytes) => bytes.len(),
-        Segment::File(range) => range.length as usize,
+        Segment::File(range) => range.length,
     }
 }
 
 fn is_for_sendfile(range: &FileRange) -> bool {
-    range.length as usize >= SENDFILE_FROM && range.file.descriptor().is_some()
+    range.length >= SENDFILE_FROM && range.file.descriptor().is_some()
 }
 
 /// The range without its first `length` bytes.
@@ -209,7 +209,7 @@ fn read(range: &FileRange, length: usize) -> io::Result<Bytes> {
 fn send_file(socket: BorrowedFd<'_>, range: &FileRange, share: usize) -> io::Result<usize> {
     let file = range.file.descriptor().expect("only ranges of files with one are left to sendfile");
     let mut position = range.position;
-    let count = (range.length as usize).min(share);
+    let count = range.length.min(share);
     match rustix::fs::sendfile(socket, file, Some(&mut position), count)? {
         0 => Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,

@@ -52,7 +52,7 @@ const COPIED_READ: usize = 8 << 10;
 /// Read buffers that are kept for reuse.
 const SPARE_BUFFERS: usize = 8;
 
-/// How often connections are looked over for idleness.
+/// How often connections are looked over for idleness, at the least.
 const SURVEY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A frame that makes no progress for this long may be given up when memory is short.
@@ -471,7 +471,7 @@ impl Reactor {
         queue(connection, slot, &mut self.ready);
         touch(connection, slot, &mut self.touched);
         if self.load.load(Ordering::Relaxed) == 1 {
-            self.next_survey = now + SURVEY_INTERVAL;
+            self.next_survey = now + self.survey_interval();
         }
     }
 
@@ -517,9 +517,15 @@ impl Reactor {
         }
     }
 
+    fn survey_interval(&self) -> Duration {
+        self.settings.max_idle.map_or(SURVEY_INTERVAL, |max_idle| {
+            (max_idle / 4).clamp(Duration::from_millis(10), SURVEY_INTERVAL)
+        })
+    }
+
     /// Closes what has been idle for too long and, if memory is short, what holds it without progress.
     fn survey(&mut self, now: Instant) {
-        self.next_survey = now + SURVEY_INTERVAL;
+        self.next_survey = now + self.survey_interval();
         let memory_is_short = self.broker.receive_budget.is_exhausted();
         for slot in 0..u32::try_from(self.places.len()).unwrap_or(u32::MAX) {
             let Some(connection) = connection(&mut self.places, slot) else { continue };

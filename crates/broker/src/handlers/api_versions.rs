@@ -35,7 +35,6 @@ fn api_versions(_broker: &Arc<Broker>, request: Request<ApiVersionsRequest>) -> 
             api_key: row.key.code(),
             min_version: row.lowest,
             max_version: row.highest,
-            ..Default::default()
         })
         .collect();
     request.respond(ApiVersionsResponse { api_keys, ..Default::default() })
@@ -49,7 +48,6 @@ pub(crate) fn unsupported(context: &RequestContext, sequence: u64) -> Outcome {
             api_key: API.key.code(),
             min_version: *API.versions.start(),
             max_version: *API.versions.end(),
-            ..Default::default()
         }],
         ..Default::default()
     };

@@ -1,0 +1,335 @@
+//! A running broker: its threads, from start to stop.
+
+use crate::Broker;
+use crate::config::BrokerConfig;
+use crate::inbox::{Inbox, News};
+use crate::listener::{Acceptor, AcceptorStop, Admissions, ConnectionLimits, ReactorDoor};
+use crate::listener::{Listener, SocketSettings, bind};
+use crate::reactor::{Reactor, ReactorSettings, ReceiveBudget};
+use crate::refusals::Refusals;
+use crate::timer::TimerService;
+use arc_swap::ArcSwap;
+use metadata::ClusterImage;
+use platform::{Clock, Disk, Random};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tracing::{error, info, warn};
+
+/// Bounds what is held of frames that have not arrived whole, where `queued.max.request.bytes` does not
+/// say otherwise. Kafka has no bound then.
+const DEFAULT_RECEIVE_BUDGET: usize = 512 << 20;
+
+/// What a broker sees of the world. Injected, so that a simulator can be the world.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+    /// Files.
+    pub disk: Arc<dyn Disk>,
+}
+
+/// Why a broker does not start. Each message says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener's address cannot be used.
+    #[error(
+        "cannot listen on {address} for listener {listener}: {source}; is another process using the port?"
+    )]
+    Listen {
+        /// The listener's name.
+        listener: String,
+        /// Where it was to listen.
+        address: String,
+        /// Why it does not.
+        source: io::Error,
+    },
+    /// The system refuses threads or polls.
+    #[error("the system refuses resources that a broker needs: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A running broker.
+#[derive(Debug)]
+pub struct Server {
+    broker: Arc<Broker>,
+    listeners: Vec<Arc<Listener>>,
+    acceptor: JoinHandle<()>,
+    acceptor_stop: AcceptorStop,
+    reactors: Vec<RunningReactor>,
+    /// One message from every reactor that has ended.
+    reactor_ended: mpsc::Receiver<()>,
+    control: ControlThread,
+}
+
+#[derive(Debug)]
+struct RunningReactor {
+    inbox: Arc<Inbox>,
+    thread: JoinHandle<()>,
+}
+
+impl Server {
+    /// Starts a broker: when this returns it can be connected to.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub fn start(config: BrokerConfig, environment: Environment) -> Result<Self, StartError> {
+        raise_descriptor_limit();
+        let (sockets, listeners) = open_listeners(&config)?;
+        let polls =
+            (0..reactor_count(&config)).map(|_| Reactor::open()).collect::<io::Result<Vec<_>>>()?;
+        let control = ControlThread::start()?;
+        let network = config.network.clone();
+        let broker = Arc::new(Broker {
+            clock: environment.clock,
+            random: environment.random,
+            disk: environment.disk,
+            config: ArcSwap::from_pointee(config),
+            image: ArcSwap::from_pointee(ClusterImage::new()),
+            timers: TimerService::new(polls.len()),
+            control: control.handle.clone(),
+            refusals: Refusals::default(),
+            receive_budget: ReceiveBudget::new(
+                network.queued_max_request_bytes.map_or(DEFAULT_RECEIVE_BUDGET, |bytes| {
+                    usize::try_from(bytes).unwrap_or(usize::MAX)
+                }),
+            ),
+        });
+
+        let settings = ReactorSettings {
+            frame_limit: network.request_max_bytes,
+            max_idle: network.connections_max_idle,
+        };
+        let (ended, reactor_ended) = mpsc::channel();
+        let (mut reactors, mut doors) = (Vec::new(), Vec::new());
+        for (index, (poll, inbox)) in (0..).zip(polls) {
+            let door = ReactorDoor { inbox: Arc::clone(&inbox), load: Arc::default() };
+            let reactor = Reactor::new(
+                index,
+                Arc::clone(&broker),
+                settings,
+                poll,
+                Arc::clone(&inbox),
+                Arc::clone(&door.load),
+            );
+            let ended = ended.clone();
+            let thread = spawn(&format!("reactor-{index}"), move || {
+                reactor.run();
+                // Nobody listens only if the server is gone.
+                ended.send(()).ok();
+            })?;
+            reactors.push(RunningReactor { inbox, thread });
+            doors.push(door);
+        }
+
+        let limits = ConnectionLimits {
+            total: network.max_connections,
+            per_ip: network.max_connections_per_ip,
+            per_ip_overrides: resolve_overrides(&network.max_connections_per_ip_overrides),
+        };
+        let (acceptor, acceptor_stop) =
+            Acceptor::new(sockets, socket_settings(&network), Admissions::new(limits), doors)?;
+        let acceptor = spawn("acceptor", move || acceptor.run())?;
+        for listener in &listeners {
+            info!(
+                listener = %listener.name,
+                bound = %listener.bound,
+                advertised = %listener.advertised(),
+                "listening"
+            );
+        }
+        Ok(Self { broker, listeners, acceptor, acceptor_stop, reactors, reactor_ended, control })
+    }
+
+    /// What the handlers share.
+    #[must_use]
+    pub fn broker(&self) -> &Arc<Broker> {
+        &self.broker
+    }
+
+    /// Where clients can connect, in the order of the configuration.
+    #[must_use]
+    pub fn listeners(&self) -> &[Arc<Listener>] {
+        &self.listeners
+    }
+
+    /// Stops: accepts nothing new, answers what is under way for at most `bound`, closes everything.
+    pub fn stop(self, bound: Duration) {
+        let Self { broker, acceptor, acceptor_stop, reactors, reactor_ended, control, .. } = self;
+        let deadline = broker.clock.now() + bound;
+        acceptor_stop.stop();
+        join(acceptor);
+        for reactor in &reactors {
+            reactor.inbox.send(News::Drain);
+        }
+        let drained = (0..reactors.len())
+            .all(|_| reactor_ended.recv_timeout(deadline.since(broker.clock.now())).is_ok());
+        if !drained {
+            warn!("some connections were cut: their requests took longer than the stop may");
+            for reactor in &reactors {
+                reactor.inbox.send(News::Stop);
+            }
+        }
+        for reactor in reactors {
+            join(reactor.thread);
+        }
+        control.stop();
+        info!("stopped");
+    }
+}
+
+fn reactor_count(config: &BrokerConfig) -> usize {
+    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    config.network.reactors.unwrap_or_else(cores).clamp(1, usize::from(u16::MAX))
+}
+
+fn socket_settings(network: &crate::config::NetworkSettings) -> SocketSettings {
+    SocketSettings {
+        send_buffer_bytes: network.send_buffer_bytes,
+        receive_buffer_bytes: network.receive_buffer_bytes,
+        backlog: network.listen_backlog,
+    }
+}
+
+type OpenSocket = (TcpListener, Arc<Listener>);
+
+/// Opens all listening sockets, so that ports are known before anybody is told of them.
+fn open_listeners(
+    config: &BrokerConfig,
+) -> Result<(Vec<OpenSocket>, Vec<Arc<Listener>>), StartError> {
+    let mut sockets = Vec::new();
+    let mut listeners = Vec::new();
+    for listener in &config.listeners.all {
+        let host = listener.host.as_deref();
+        let opened = addresses(host, listener.port).and_then(|addresses| {
+            let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+            for address in addresses {
+                match bind(address, socket_settings(&config.network)) {
+                    Ok(socket) => return Ok((socket.local_addr()?, socket)),
+                    Err(error) => failure = error,
+                }
+            }
+            Err(failure)
+        });
+        let (bound, socket) = opened.map_err(|source| StartError::Listen {
+            listener: listener.name.clone(),
+            address: format!("{}:{}", host.unwrap_or("*"), listener.port),
+            source,
+        })?;
+        let advertised = listener.advertised.as_ref();
+        let host = advertised.and_then(|to| to.host.clone()).unwrap_or_else(host_name);
+        let port = advertised.map(|to| to.port).filter(|&port| port != 0).unwrap_or(bound.port());
+        let listener = Arc::new(Listener {
+            name: listener.name.clone(),
+            bound,
+            advertised_host: host,
+            advertised_port: port,
+        });
+        sockets.push((socket, Arc::clone(&listener)));
+        listeners.push(listener);
+    }
+    Ok((sockets, listeners))
+}
+
+/// The addresses of a listener's host; all of them, IPv6 and IPv4, if it has none.
+fn addresses(host: Option<&str>, port: u16) -> io::Result<Vec<SocketAddr>> {
+    match host {
+        None => Ok(vec![
+            (Ipv6Addr::UNSPECIFIED, port).into(),
+            // Where the system has no IPv6.
+            (Ipv4Addr::UNSPECIFIED, port).into(),
+        ]),
+        Some(host) => Ok((host, port).to_socket_addrs()?.collect()),
+    }
+}
+
+/// This machine's name, for listeners without a host.
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn resolve_overrides(
+    overrides: &std::collections::BTreeMap<String, usize>,
+) -> HashMap<IpAddr, usize> {
+    let mut resolved = HashMap::new();
+    for (host, &limit) in overrides {
+        match (host.as_str(), 0).to_socket_addrs() {
+            Ok(addresses) => {
+                resolved.extend(addresses.map(|address| (address.ip().to_canonical(), limit)));
+            }
+            Err(error) => {
+                warn!(host, %error, "max.connections.per.ip.overrides: the host is unknown");
+            }
+        }
+    }
+    resolved
+}
+
+/// Every connection and every open segment is a descriptor: take what the system allows.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+/// The thread of everything that is not on the data path.
+#[derive(Debug)]
+struct ControlThread {
+    handle: tokio::runtime::Handle,
+    stop: tokio::sync::oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// How long the control runtime's blocking calls may go on after its stop.
+const CONTROL_GRACE: Duration = Duration::from_secs(1);
+
+impl ControlThread {
+    fn start() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let thread = spawn("control", move || {
+            // A dropped sender means stop too.
+            drop(runtime.block_on(stopped));
+            runtime.shutdown_timeout(CONTROL_GRACE);
+        })?;
+        Ok(Self { handle, stop, thread })
+    }
+
+    fn stop(self) {
+        drop(self.stop);
+        join(self.thread);
+    }
+}
+
+/// A thread whose panic is the process's end: a broken invariant must not go on serving.
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    struct AbortOnPanic;
+    impl Drop for AbortOnPanic {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                error!("a broken invariant: the broker stops at once rather than serve wrong data");
+                std::process::abort();
+            }
+        }
+    }
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let guard = AbortOnPanic;
+        run();
+        drop(guard);
+    })
+}
+
+fn join(thread: JoinHandle<()>) {
+    thread.join().expect("a panic would have ended the process");
+}

@@ -1,0 +1,278 @@
+//! A whole server over loopback, spoken to in raw bytes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use broker::config::BrokerConfig;
+use broker::server::{Environment, Server};
+use platform::clock::SystemClock;
+use platform::random::SystemRandom;
+use protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
+use protocol::{ApiKey, ErrorCode, Message, Reader, RequestHeader, Writer};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Tests wait this long for what comes at once.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Running {
+    server: Option<Server>,
+    address: SocketAddr,
+    _directory: tempfile::TempDir,
+}
+
+impl Running {
+    fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(settings: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let directory_name = directory.path().to_str().unwrap().to_owned();
+        let fixed = [("listeners", "PLAINTEXT://127.0.0.1:0"), ("log.dirs", &directory_name)];
+        let overrides: Vec<_> = fixed
+            .iter()
+            .chain(settings)
+            .map(|&(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        let config = BrokerConfig::load(None, &overrides).unwrap().config;
+        let environment = Environment {
+            clock: Arc::new(SystemClock::new()),
+            random: Arc::new(SystemRandom),
+            disk: Arc::new(platform::disk::RealDisk),
+        };
+        let server = Server::start(config, environment).unwrap();
+        let address = server.listeners()[0].bound;
+        Self { server: Some(server), address, _directory: directory }
+    }
+
+    fn connect(&self) -> Client {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client(stream)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.server.take().unwrap().stop(Duration::from_secs(5));
+    }
+}
+
+struct Client(TcpStream);
+
+impl Client {
+    fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).unwrap();
+    }
+
+    /// The next frame, without its length.
+    fn receive(&mut self) -> Vec<u8> {
+        let mut length = [0; 4];
+        self.0.read_exact(&mut length).unwrap();
+        let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+        self.0.read_exact(&mut frame).unwrap();
+        frame
+    }
+
+    fn expect_close(mut self) {
+        let mut rest = Vec::new();
+        match self.0.read_to_end(&mut rest) {
+            Ok(_) => assert_eq!(rest, b""),
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
+        }
+    }
+}
+
+fn framed(body: &[u8]) -> Vec<u8> {
+    [&u32::try_from(body.len()).unwrap().to_be_bytes()[..], body].concat()
+}
+
+/// An ApiVersions request of version 0.
+fn api_versions_v0(correlation_id: i32) -> Vec<u8> {
+    framed(&[&[0, 18, 0, 0][..], &correlation_id.to_be_bytes(), &[0xff, 0xff]].concat())
+}
+
+fn api_versions(version: i16, name: &str) -> Vec<u8> {
+    let mut writer = Writer::new_frame();
+    let header = RequestHeader {
+        api_key: ApiKey::ApiVersions,
+        api_version: version,
+        correlation_id: 9,
+        client_id: Some("me".into()),
+    };
+    header.encode(&mut writer).unwrap();
+    let body = ApiVersionsRequest {
+        client_software_name: name.into(),
+        client_software_version: "1.0".into(),
+        ..Default::default()
+    };
+    body.encode(&mut writer, version).unwrap();
+    writer.flatten_frame()
+}
+
+trait FlattenFrame {
+    fn flatten_frame(self) -> Vec<u8>;
+}
+
+impl FlattenFrame for Writer {
+    fn flatten_frame(mut self) -> Vec<u8> {
+        let segments = self.finish_frame().unwrap();
+        segments
+            .iter()
+            .flat_map(|segment| match segment {
+                protocol::Segment::Bytes(bytes) => bytes.to_vec(),
+                protocol::Segment::File(_) => unreachable!("a request holds no file"),
+            })
+            .collect()
+    }
+}
+
+fn decode_api_versions(frame: Vec<u8>, version: i16) -> ApiVersionsResponse {
+    let mut reader = Reader::new(frame.into());
+    assert!(reader.i32().is_ok(), "the header is a correlation id and nothing else");
+    ApiVersionsResponse::decode(&mut reader, version).unwrap()
+}
+
+#[test]
+fn an_unknown_version_of_api_versions_is_answered_and_the_connection_stays() {
+    let running = Running::start();
+    let mut client = running.connect();
+    client.send(&framed(&[0, 18, 0, 127, 0, 0, 0, 5, 0xff, 0xff, 0]));
+    let frame = client.receive();
+    let newest =
+        broker::dispatch::apis().iter().find(|row| row.key == ApiKey::ApiVersions).unwrap().highest;
+    let newest = u8::try_from(newest).unwrap();
+    assert_eq!(frame, [0, 0, 0, 5, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, newest], "layout of v0");
+    client.send(&api_versions(3, "apache-kafka-java"));
+    let answer = decode_api_versions(client.receive(), 3);
+    assert_eq!(answer.error_code, 0);
+    let advertised: Vec<_> = answer.api_keys.iter().map(|api| api.api_key).collect();
+    let served: Vec<_> = broker::dispatch::apis().iter().map(|row| row.key.code()).collect();
+    assert_eq!(advertised, served);
+}
+
+#[test]
+fn a_client_software_name_that_is_none_is_refused_and_the_connection_stays() {
+    let running = Running::start();
+    let mut client = running.connect();
+    for name in ["", "-a", "a-", "a b", "a\n", "ä"] {
+        client.send(&api_versions(3, name));
+        let answer = decode_api_versions(client.receive(), 3);
+        assert_eq!(answer.error_code, ErrorCode::InvalidRequest.code(), "{name:?}");
+        assert!(answer.api_keys.is_empty());
+    }
+    client.send(&api_versions(4, "kafka-python"));
+    assert_eq!(decode_api_versions(client.receive(), 4).error_code, 0);
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let running = Running::start();
+    let mut client = running.connect();
+    let all: Vec<u8> = (0..1000).flat_map(api_versions_v0).collect();
+    let mut writer = client.0.try_clone().unwrap();
+    let writing = std::thread::spawn(move || {
+        // In pieces that are no frames.
+        all.chunks(777).for_each(|piece| writer.write_all(piece).unwrap());
+    });
+    for correlation_id in 0..1000_i32 {
+        assert_eq!(client.receive()[..4], correlation_id.to_be_bytes());
+    }
+    writing.join().unwrap();
+}
+
+#[test]
+fn a_client_that_ends_its_side_is_answered_first() {
+    let running = Running::start();
+    let mut client = running.connect();
+    client.send(&api_versions_v0(1));
+    client.0.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.receive()[..4], [0, 0, 0, 1]);
+    client.expect_close();
+}
+
+#[test]
+fn bytes_that_are_no_request_close_the_connection_and_nobody_else_notices() {
+    let running = Running::start();
+    let mut bystander = running.connect();
+    let hostile: &[&[u8]] = &[
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0xff; 64],
+        &[0x80, 0, 0, 0],
+        &framed(&[]),
+        &framed(&[0]),
+        &framed(&[0, 18, 0, 0, 0, 0]),
+        // No such API; an API that exists but is not served in this version.
+        &framed(&[0x7f, 0xff, 0, 0, 0, 0, 0, 1, 0xff, 0xff]),
+        &framed(&[0xff, 0xff, 0, 0, 0, 0, 0, 1, 0xff, 0xff]),
+        &framed(&[0, 0, 0x7f, 0xff, 0, 0, 0, 1, 0xff, 0xff]),
+        // A client id that is longer than the frame.
+        &framed(&[0, 18, 0, 0, 0, 0, 0, 1, 0x7f, 0xff]),
+        // ApiVersions v3 with 2^32 - 1 tags in its header.
+        &framed(&[0, 18, 0, 3, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f]),
+    ];
+    for bytes in hostile {
+        let mut client = running.connect();
+        client.send(bytes);
+        client.expect_close();
+        bystander.send(&api_versions_v0(3));
+        assert_eq!(bystander.receive()[..4], [0, 0, 0, 3], "{bytes:02x?}");
+    }
+}
+
+#[test]
+fn a_frame_of_the_allowed_length_is_taken_and_one_byte_more_is_not() {
+    let running = Running::start_with(&[("socket.request.max.bytes", "200000")]);
+    let mut client = running.connect();
+    let mut body = vec![0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff];
+    body.resize(200_000, 0);
+    client.send(&framed(&body));
+    assert_eq!(client.receive()[..4], [0, 0, 0, 1], "what follows the message is ignored");
+    client.send(&200_001_u32.to_be_bytes());
+    client.expect_close();
+}
+
+#[test]
+fn one_connection_too_many_from_an_address_is_closed_at_once() {
+    let running = Running::start_with(&[("max.connections.per.ip", "2")]);
+    let mut first = running.connect();
+    let mut second = running.connect();
+    for client in [&mut first, &mut second] {
+        client.send(&api_versions_v0(1));
+        client.receive();
+    }
+    running.connect().expect_close();
+    drop(first);
+    // The place is free once the broker has noticed.
+    loop {
+        let mut client = running.connect();
+        if client.0.write_all(&api_versions_v0(7)).is_ok()
+            && client.0.read(&mut [0; 8]).is_ok_and(|n| n > 0)
+        {
+            break;
+        }
+    }
+}
+
+#[test]
+fn at_max_connections_the_next_waits_for_one_to_go() {
+    let running = Running::start_with(&[("max.connections", "1")]);
+    let mut first = running.connect();
+    first.send(&api_versions_v0(1));
+    first.receive();
+    let mut second = running.connect();
+    second.send(&api_versions_v0(2));
+    second.0.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    assert!(second.0.read(&mut [0; 4]).is_err(), "not accepted yet");
+    second.0.set_read_timeout(Some(PATIENCE)).unwrap();
+    drop(first);
+    assert_eq!(second.receive()[..4], [0, 0, 0, 2]);
+}
+
+#[test]
+fn an_idle_connection_is_closed() {
+    let running = Running::start_with(&[("connections.max.idle.ms", "150")]);
+    running.connect().expect_close();
+}

@@ -1,0 +1,115 @@
+//! `barnabas serve`: runs a broker until it is told to stop.
+
+use crate::log::{self, LogFormat};
+use broker::config::{self, BrokerConfig};
+use broker::server::{Environment, Server};
+use clap::Args;
+use platform::clock::SystemClock;
+use platform::disk::RealDisk;
+use platform::random::SystemRandom;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{info, warn};
+
+/// Run a broker.
+///
+/// Without a file: broker id 0 on 127.0.0.1:9092 with its data in ./barnabas-data.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  barnabas serve
+  barnabas serve config/server.properties
+  barnabas serve --set listeners=PLAINTEXT://:9092 --set log.dirs=/var/lib/barnabas")]
+pub(crate) struct Serve {
+    /// A `server.properties` file, as Kafka reads it.
+    file: Option<PathBuf>,
+    /// Sets a key, over the file. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = config::parse_override)]
+    set: Vec<(String, String)>,
+    /// The form of log lines.
+    #[arg(long, value_enum, default_value = "text")]
+    log_format: LogFormat,
+    /// Seconds that requests under way may take once the broker is told to stop.
+    #[arg(long, default_value_t = 20, value_name = "SECONDS")]
+    stop_timeout: u64,
+}
+
+impl Serve {
+    pub(crate) fn run(self) -> ExitCode {
+        log::start(self.log_format);
+        let loaded = match BrokerConfig::load(self.file.as_deref(), &self.set) {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::from(2);
+            }
+        };
+        for warning in &loaded.warnings {
+            warn!("{warning}");
+        }
+        let environment = Environment {
+            clock: Arc::new(SystemClock::new()),
+            random: Arc::new(SystemRandom),
+            disk: Arc::new(RealDisk),
+        };
+        let started = signals().and_then(|signals| {
+            Ok((signals, Server::start(loaded.config, environment).map_err(io::Error::other)?))
+        });
+        let (signals, server) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                eprintln!("the broker does not start: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
+        if let Some(listener) = server.listeners().first() {
+            info!("ready; try: kcat -b {} -L", listener.advertised());
+        }
+        signals.wait();
+        server.stop(Duration::from_secs(self.stop_timeout));
+        ExitCode::SUCCESS
+    }
+}
+
+/// The signals that stop a broker. A second one ends the process at once, as if it were not caught.
+struct Signals {
+    runtime: tokio::runtime::Runtime,
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
+}
+
+fn signals() -> io::Result<Signals> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let guard = runtime.enter();
+    let terminate = signal(SignalKind::terminate())?;
+    let interrupt = signal(SignalKind::interrupt())?;
+    let hang_up = signal(SignalKind::hangup())?;
+    drop(guard);
+    Ok(Signals { runtime, terminate, interrupt, hang_up })
+}
+
+impl Signals {
+    /// Waits for the first; from then on another thread waits for the second.
+    fn wait(self) {
+        let Self { runtime, mut terminate, mut interrupt, mut hang_up } = self;
+        let mut next = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = terminate.recv() => "SIGTERM",
+                    _ = interrupt.recv() => "SIGINT",
+                    _ = hang_up.recv() => "SIGHUP",
+                }
+            })
+        };
+        let signal = next();
+        info!(signal, "stopping; a second signal ends the process at once");
+        std::thread::spawn(move || {
+            next();
+            std::process::exit(130);
+        });
+    }
+}
