@@ -23,10 +23,6 @@ pub enum Refusal {
     KRaft,
     /// An external ZooKeeper ensemble.
     ZooKeeper,
-    /// Replication of dynamic passwords under a secret.
-    PasswordEncoder,
-    /// The consumer group protocol of KIP-848, share and streams groups.
-    GroupProtocol,
     /// A separate listener for the controller.
     ControlPlane,
     /// A limit on connections that is not enforced.
@@ -58,10 +54,6 @@ impl Refusal {
             }
             Self::KRaft => "a KRaft quorum, which this broker does not take part in",
             Self::ZooKeeper => "an external ZooKeeper, but cluster mode is not built yet",
-            Self::PasswordEncoder => {
-                "encrypted dynamic passwords, which this version does not store"
-            }
-            Self::GroupProtocol => "a group protocol that this version does not serve",
             Self::ControlPlane => {
                 "a listener of its own for the controller, which one broker does not have"
             }
@@ -92,7 +84,6 @@ impl Refusal {
                 "remove the key: metadata is kept by the broker itself, below the first log directory"
             }
             Self::ZooKeeper => "remove the key to run one broker that keeps its own metadata",
-            Self::GroupProtocol => "leave only `classic`, or remove the key",
             Self::ControlPlane | Self::ConnectionLimit | Self::Cordon => "remove the key",
         }
     }

@@ -1,262 +1,266 @@
 //! Newer group protocols.
 
-use crate::config::definition::{Area, Status::Honoured, definitions};
+use crate::config::definition::{
+    Area,
+    Status::{Harmless, Inert},
+    definitions,
+};
 use crate::config::range::Range::{Any, AtLeast, Between, ListOf, OneOfAnyCase};
 
 pub(super) const AREA: Area = Area {
     title: "Newer group protocols",
     introduction: "Consumer groups of KIP-848, share groups and streams groups; none is served in this version.",
     definitions: definitions! {
-        /// -
-        "group.coordinator.rebalance.protocols": List = Some("classic"), ListOf(&["consumer", "classic", "share", "unknown"]), Medium, ReadOnly, Honoured;
+        /// Group protocols that are served. This version serves `classic` whatever else is named.
+        "group.coordinator.rebalance.protocols": List = Some("classic"), ListOf(&["consumer", "classic", "share", "unknown"]), Medium, ReadOnly, Harmless;
 
-        /// -
-        "group.coordinator.threads": Int = Some("1"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// Threads that run group coordinators in Kafka. Here one task per partition of `__consumer_offsets` does.
+        "group.coordinator.threads": Int = Some("1"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.coordinator.append.linger.ms": Int = Some("10"), AtLeast(0), Medium, ReadOnly, Honoured;
+        /// How long group coordinators gather records before they write.
+        "group.coordinator.append.linger.ms": Int = Some("10"), AtLeast(0), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.coordinator.new.enable": Boolean = Some("false"), Any, Medium, ReadOnly, Honoured, removed, internal;
+        /// Turns Kafka's newer group coordinator on.
+        "group.coordinator.new.enable": Boolean = Some("false"), Any, Medium, ReadOnly, Harmless, removed, internal;
 
-        /// -
-        "group.consumer.session.timeout.ms": Int = Some("45000"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// Session timeout of members under KIP-848.
+        "group.consumer.session.timeout.ms": Int = Some("45000"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.consumer.min.session.timeout.ms": Int = Some("45000"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// Shortest session timeout that a group may be given.
+        "group.consumer.min.session.timeout.ms": Int = Some("45000"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.consumer.max.session.timeout.ms": Int = Some("60000"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// Longest session timeout that a group may be given.
+        "group.consumer.max.session.timeout.ms": Int = Some("60000"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.consumer.heartbeat.interval.ms": Int = Some("5000"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// How often members under KIP-848 report.
+        "group.consumer.heartbeat.interval.ms": Int = Some("5000"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.consumer.min.heartbeat.interval.ms": Int = Some("5000"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// Shortest interval that a group may be given.
+        "group.consumer.min.heartbeat.interval.ms": Int = Some("5000"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.consumer.max.heartbeat.interval.ms": Int = Some("15000"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// Longest interval that a group may be given.
+        "group.consumer.max.heartbeat.interval.ms": Int = Some("15000"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.consumer.max.size": Int = Some("2147483647"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// Members that a group under KIP-848 may have.
+        "group.consumer.max.size": Int = Some("2147483647"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.consumer.assignors": List = Some("org.apache.kafka.coordinator.group.assignor.UniformAssignor,org.apache.kafka.coordinator.group.assignor.RangeAssignor"), Any, Medium, ReadOnly, Honoured;
+        /// Assignors that the coordinator offers; the first is the default.
+        "group.consumer.assignors": List = Some("org.apache.kafka.coordinator.group.assignor.UniformAssignor,org.apache.kafka.coordinator.group.assignor.RangeAssignor"), Any, Medium, ReadOnly, Harmless;
 
-        /// -
-        "group.consumer.migration.policy": String = Some("disabled"), OneOfAnyCase(&["DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"]), Medium, ReadOnly, Honoured, internal;
+        /// Whether groups may change between the classic protocol and KIP-848.
+        "group.consumer.migration.policy": String = Some("disabled"), OneOfAnyCase(&["DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"]), Medium, ReadOnly, Inert, internal;
 
-        /// -
-        "group.share.session.timeout.ms": Int = Some("45000"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// Session timeout of members of a share group.
+        "group.share.session.timeout.ms": Int = Some("45000"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.share.min.session.timeout.ms": Int = Some("45000"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// Shortest session timeout that a share group may be given.
+        "group.share.min.session.timeout.ms": Int = Some("45000"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.share.max.session.timeout.ms": Int = Some("60000"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// Longest session timeout that a share group may be given.
+        "group.share.max.session.timeout.ms": Int = Some("60000"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.share.heartbeat.interval.ms": Int = Some("5000"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// How often members of a share group report.
+        "group.share.heartbeat.interval.ms": Int = Some("5000"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.share.min.heartbeat.interval.ms": Int = Some("5000"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// Shortest interval that a share group may be given.
+        "group.share.min.heartbeat.interval.ms": Int = Some("5000"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.share.max.heartbeat.interval.ms": Int = Some("15000"), AtLeast(1), Medium, ReadOnly, Honoured;
+        /// Longest interval that a share group may be given.
+        "group.share.max.heartbeat.interval.ms": Int = Some("15000"), AtLeast(1), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.share.max.size": Short = Some("200"), Between(10, 1_000), Medium, ReadOnly, Honoured;
+        /// Members that a share group may have.
+        "group.share.max.size": Short = Some("200"), Between(10, 1_000), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.share.enable": Boolean = Some("false"), Any, Medium, ReadOnly, Honoured, removed, internal;
+        /// Turns share groups on (KIP-932).
+        "group.share.enable": Boolean = Some("false"), Any, Medium, ReadOnly, Harmless, removed, internal;
 
-        /// -
-        "group.share.delivery.count.limit": Int = Some("5"), Between(2, 10), Medium, ReadOnly, Honoured;
+        /// How often a record is delivered before it counts as undeliverable.
+        "group.share.delivery.count.limit": Int = Some("5"), Between(2, 10), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.share.record.lock.duration.ms": Int = Some("30000"), Between(1_000, 60_000), Medium, ReadOnly, Honoured;
+        /// How long a delivered record is reserved for its consumer.
+        "group.share.record.lock.duration.ms": Int = Some("30000"), Between(1_000, 60_000), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.share.min.record.lock.duration.ms": Int = Some("15000"), Between(1_000, 30_000), Medium, ReadOnly, Honoured;
+        /// Shortest reservation that a share group may be given.
+        "group.share.min.record.lock.duration.ms": Int = Some("15000"), Between(1_000, 30_000), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.share.max.record.lock.duration.ms": Int = Some("60000"), Between(30_000, 3_600_000), Medium, ReadOnly, Honoured;
+        /// Longest reservation that a share group may be given.
+        "group.share.max.record.lock.duration.ms": Int = Some("60000"), Between(30_000, 3_600_000), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.share.max.groups": Short = Some("10"), Between(1, 100), Medium, ReadOnly, Honoured, removed;
+        /// Share groups that may exist.
+        "group.share.max.groups": Short = Some("10"), Between(1, 100), Medium, ReadOnly, Inert, removed;
 
-        /// -
-        "group.share.partition.max.record.locks": Int = Some("200"), Between(100, 10_000), Medium, ReadOnly, Honoured;
+        /// Reserved records per partition of a share group.
+        "group.share.partition.max.record.locks": Int = Some("200"), Between(100, 10_000), Medium, ReadOnly, Inert;
 
-        /// -
-        "group.coordinator.background.threads": Int = Some("2"), AtLeast(1), High, ReadOnly, Honoured, newer;
+        /// Threads for longer work of group coordinators.
+        "group.coordinator.background.threads": Int = Some("2"), AtLeast(1), High, ReadOnly, Inert, newer;
 
-        /// -
-        "group.coordinator.cached.buffer.max.bytes": Int = Some("1048588"), AtLeast(524_288), Medium, ClusterWide, Honoured, newer;
+        /// Largest buffer that a group coordinator keeps for its next write.
+        "group.coordinator.cached.buffer.max.bytes": Int = Some("1048588"), AtLeast(524_288), Medium, ClusterWide, Inert, newer;
 
-        /// -
-        "group.consumer.assignment.interval.ms": Int = Some("1000"), AtLeast(0), Medium, ClusterWide, Honoured, newer;
+        /// Least time between two assignments of a group.
+        "group.consumer.assignment.interval.ms": Int = Some("1000"), AtLeast(0), Medium, ClusterWide, Inert, newer;
 
-        /// -
-        "group.consumer.min.assignment.interval.ms": Int = Some("0"), AtLeast(0), Medium, ReadOnly, Honoured, newer;
+        /// Shortest such time that a group may be given.
+        "group.consumer.min.assignment.interval.ms": Int = Some("0"), AtLeast(0), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.consumer.max.assignment.interval.ms": Int = Some("15000"), AtLeast(0), Medium, ReadOnly, Honoured, newer;
+        /// Longest such time that a group may be given.
+        "group.consumer.max.assignment.interval.ms": Int = Some("15000"), AtLeast(0), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.consumer.assignor.offload.enable": Boolean = Some("true"), Any, Medium, ClusterWide, Honoured, newer, internal;
+        /// Whether assignors run on background threads.
+        "group.consumer.assignor.offload.enable": Boolean = Some("true"), Any, Medium, ClusterWide, Inert, newer, internal;
 
-        /// -
-        "group.consumer.regex.refresh.interval.ms": Int = Some("600000"), AtLeast(10_000), Medium, ReadOnly, Honoured, newer, internal;
+        /// How often subscriptions by pattern are matched against the topics again.
+        "group.consumer.regex.refresh.interval.ms": Int = Some("600000"), AtLeast(10_000), Medium, ReadOnly, Inert, newer, internal;
 
-        /// -
-        "group.share.assignors": List = Some("simple"), Any, Medium, ReadOnly, Honoured, newer;
+        /// Assignors of share groups.
+        "group.share.assignors": List = Some("simple"), Any, Medium, ReadOnly, Harmless, newer;
 
-        /// -
-        "group.share.assignment.interval.ms": Int = Some("1000"), AtLeast(0), Medium, ClusterWide, Honoured, newer;
+        /// Least time between two assignments of a share group.
+        "group.share.assignment.interval.ms": Int = Some("1000"), AtLeast(0), Medium, ClusterWide, Inert, newer;
 
-        /// -
-        "group.share.min.assignment.interval.ms": Int = Some("0"), AtLeast(0), Medium, ReadOnly, Honoured, newer;
+        /// Shortest such time that a share group may be given.
+        "group.share.min.assignment.interval.ms": Int = Some("0"), AtLeast(0), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.share.max.assignment.interval.ms": Int = Some("15000"), AtLeast(0), Medium, ReadOnly, Honoured, newer;
+        /// Longest such time that a share group may be given.
+        "group.share.max.assignment.interval.ms": Int = Some("15000"), AtLeast(0), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.share.assignor.offload.enable": Boolean = Some("true"), Any, Medium, ClusterWide, Honoured, newer, internal;
+        /// Whether assignors of share groups run on background threads.
+        "group.share.assignor.offload.enable": Boolean = Some("true"), Any, Medium, ClusterWide, Inert, newer, internal;
 
-        /// -
-        "group.share.initialize.retry.interval.ms": Int = Some("30000"), AtLeast(1), Low, ReadOnly, Honoured, newer, internal;
+        /// Pause before the state of a share partition is initialised again.
+        "group.share.initialize.retry.interval.ms": Int = Some("30000"), AtLeast(1), Low, ReadOnly, Inert, newer, internal;
 
-        /// -
-        "errors.deadletterqueue.auto.create.topics.enable": Boolean = Some("false"), Any, Medium, ClusterWide, Honoured, newer;
+        /// Whether topics for undeliverable records of share groups are created when needed.
+        "errors.deadletterqueue.auto.create.topics.enable": Boolean = Some("false"), Any, Medium, ClusterWide, Inert, newer;
 
-        /// -
-        "errors.deadletterqueue.topic.name.prefix": String = Some("dlq."), Any, Medium, ClusterWide, Honoured, newer;
+        /// Prefix that names of such topics must have.
+        "errors.deadletterqueue.topic.name.prefix": String = Some("dlq."), Any, Medium, ClusterWide, Inert, newer;
 
-        /// -
-        "group.streams.session.timeout.ms": Int = Some("45000"), AtLeast(1), Medium, ReadOnly, Honoured, newer;
+        /// Session timeout of members of a streams group.
+        "group.streams.session.timeout.ms": Int = Some("45000"), AtLeast(1), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.min.session.timeout.ms": Int = Some("45000"), AtLeast(1), Medium, ReadOnly, Honoured, newer;
+        /// Shortest session timeout that a streams group may be given.
+        "group.streams.min.session.timeout.ms": Int = Some("45000"), AtLeast(1), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.max.session.timeout.ms": Int = Some("60000"), AtLeast(1), Medium, ReadOnly, Honoured, newer;
+        /// Longest session timeout that a streams group may be given.
+        "group.streams.max.session.timeout.ms": Int = Some("60000"), AtLeast(1), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.heartbeat.interval.ms": Int = Some("5000"), AtLeast(1), Medium, ReadOnly, Honoured, newer;
+        /// How often members of a streams group report.
+        "group.streams.heartbeat.interval.ms": Int = Some("5000"), AtLeast(1), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.min.heartbeat.interval.ms": Int = Some("5000"), AtLeast(1), Medium, ReadOnly, Honoured, newer;
+        /// Shortest interval that a streams group may be given.
+        "group.streams.min.heartbeat.interval.ms": Int = Some("5000"), AtLeast(1), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.max.heartbeat.interval.ms": Int = Some("15000"), AtLeast(1), Medium, ReadOnly, Honoured, newer;
+        /// Longest interval that a streams group may be given.
+        "group.streams.max.heartbeat.interval.ms": Int = Some("15000"), AtLeast(1), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.max.size": Int = Some("2147483647"), AtLeast(1), Medium, ReadOnly, Honoured, newer;
+        /// Members that a streams group may have.
+        "group.streams.max.size": Int = Some("2147483647"), AtLeast(1), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.num.standby.replicas": Int = Some("0"), AtLeast(0), Medium, ReadOnly, Honoured, newer;
+        /// Standby tasks of a streams group.
+        "group.streams.num.standby.replicas": Int = Some("0"), AtLeast(0), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.max.standby.replicas": Int = Some("2"), AtLeast(0), Medium, ReadOnly, Honoured, newer;
+        /// Most standby tasks that a streams group may be given.
+        "group.streams.max.standby.replicas": Int = Some("2"), AtLeast(0), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.initial.rebalance.delay.ms": Int = Some("3000"), AtLeast(0), Medium, ReadOnly, Honoured, newer;
+        /// How long an empty streams group waits for more members.
+        "group.streams.initial.rebalance.delay.ms": Int = Some("3000"), AtLeast(0), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.assignment.interval.ms": Int = Some("1000"), AtLeast(0), Medium, ClusterWide, Honoured, newer;
+        /// Least time between two assignments of a streams group.
+        "group.streams.assignment.interval.ms": Int = Some("1000"), AtLeast(0), Medium, ClusterWide, Inert, newer;
 
-        /// -
-        "group.streams.min.assignment.interval.ms": Int = Some("0"), AtLeast(0), Medium, ReadOnly, Honoured, newer;
+        /// Shortest such time that a streams group may be given.
+        "group.streams.min.assignment.interval.ms": Int = Some("0"), AtLeast(0), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.max.assignment.interval.ms": Int = Some("15000"), AtLeast(0), Medium, ReadOnly, Honoured, newer;
+        /// Longest such time that a streams group may be given.
+        "group.streams.max.assignment.interval.ms": Int = Some("15000"), AtLeast(0), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.assignors": List = Some("sticky"), Any, Medium, ReadOnly, Honoured, newer;
+        /// Assignors of streams groups.
+        "group.streams.assignors": List = Some("sticky"), Any, Medium, ReadOnly, Harmless, newer;
 
-        /// -
-        "group.streams.assignor.offload.enable": Boolean = Some("true"), Any, Medium, ClusterWide, Honoured, newer, internal;
+        /// Whether assignors of streams groups run on background threads.
+        "group.streams.assignor.offload.enable": Boolean = Some("true"), Any, Medium, ClusterWide, Inert, newer, internal;
 
-        /// -
-        "group.streams.task.offset.interval.ms": Int = Some("60000"), AtLeast(1), Medium, ReadOnly, Honoured, newer, internal;
+        /// How often members report the progress of their tasks.
+        "group.streams.task.offset.interval.ms": Int = Some("60000"), AtLeast(1), Medium, ReadOnly, Inert, newer, internal;
 
-        /// -
-        "group.streams.min.task.offset.interval.ms": Int = Some("15000"), AtLeast(1), Medium, ReadOnly, Honoured, newer, internal;
+        /// Shortest such interval that a streams group may be given.
+        "group.streams.min.task.offset.interval.ms": Int = Some("15000"), AtLeast(1), Medium, ReadOnly, Inert, newer, internal;
 
-        /// -
-        "group.streams.num.warmup.replicas": Int = Some("2"), AtLeast(0), Medium, ReadOnly, Honoured, newer, internal;
+        /// Warm-up tasks of a streams group.
+        "group.streams.num.warmup.replicas": Int = Some("2"), AtLeast(0), Medium, ReadOnly, Inert, newer, internal;
 
-        /// -
-        "group.streams.max.warmup.replicas": Int = Some("20"), AtLeast(0), Medium, ReadOnly, Honoured, newer, internal;
+        /// Most warm-up tasks that a streams group may be given.
+        "group.streams.max.warmup.replicas": Int = Some("20"), AtLeast(0), Medium, ReadOnly, Inert, newer, internal;
 
-        /// -
-        "group.streams.rack.aware.assignment.tags": List = Some(""), Any, Low, ReadOnly, Honoured, newer;
+        /// Tags of clients over which standby tasks are spread.
+        "group.streams.rack.aware.assignment.tags": List = Some(""), Any, Low, ReadOnly, Inert, newer;
 
-        /// -
-        "group.streams.topology.description.plugin.class": Class = None, Any, Medium, ReadOnly, Honoured, newer;
+        /// Java class that keeps descriptions of topologies.
+        "group.streams.topology.description.plugin.class": Class = None, Any, Medium, ReadOnly, Harmless, newer;
 
-        /// -
-        "group.streams.acceptable.recovery.lag": Long = Some("10000"), AtLeast(0), Medium, ReadOnly, Honoured, newer, internal;
+        /// Records that a streams task may lag and still count as caught up.
+        "group.streams.acceptable.recovery.lag": Long = Some("10000"), AtLeast(0), Medium, ReadOnly, Inert, newer, internal;
 
-        /// -
-        "group.share.max.delivery.count.limit": Int = Some("10"), Between(5, 25), Medium, ReadOnly, Honoured, newer;
+        /// Largest such limit that a share group may be given.
+        "group.share.max.delivery.count.limit": Int = Some("10"), Between(5, 25), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.share.min.delivery.count.limit": Int = Some("2"), Between(2, 5), Medium, ReadOnly, Honoured, newer;
+        /// Smallest such limit that a share group may be given.
+        "group.share.min.delivery.count.limit": Int = Some("2"), Between(2, 5), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.share.max.partition.max.record.locks": Int = Some("4000"), Between(2_000, 10_000), Medium, ReadOnly, Honoured, newer;
+        /// Largest such bound that a share group may be given.
+        "group.share.max.partition.max.record.locks": Int = Some("4000"), Between(2_000, 10_000), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.share.min.partition.max.record.locks": Int = Some("100"), Between(100, 2_000), Medium, ReadOnly, Honoured, newer;
+        /// Smallest such bound that a share group may be given.
+        "group.share.min.partition.max.record.locks": Int = Some("100"), Between(100, 2_000), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.share.max.share.sessions": Int = Some("2000"), AtLeast(1), Medium, ReadOnly, Honoured, newer;
+        /// Share sessions that a broker keeps.
+        "group.share.max.share.sessions": Int = Some("2000"), AtLeast(1), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "group.share.persister.class.name": String = Some("org.apache.kafka.server.share.persister.DefaultStatePersister"), Any, Medium, ReadOnly, Honoured, newer, internal;
+        /// Java class that keeps the state of share groups.
+        "group.share.persister.class.name": String = Some("org.apache.kafka.server.share.persister.DefaultStatePersister"), Any, Medium, ReadOnly, Harmless, newer, internal;
 
-        /// -
-        "group.share.dlq.manager.class.name": String = Some("org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager"), Any, Medium, ReadOnly, Honoured, newer, internal;
+        /// Java class that takes undeliverable records of share groups.
+        "group.share.dlq.manager.class.name": String = Some("org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager"), Any, Medium, ReadOnly, Harmless, newer, internal;
 
-        /// -
-        "share.coordinator.state.topic.num.partitions": Int = Some("50"), AtLeast(1), High, ReadOnly, Honoured, newer;
+        /// Partitions of the share state topic.
+        "share.coordinator.state.topic.num.partitions": Int = Some("50"), AtLeast(1), High, ReadOnly, Inert, newer;
 
-        /// -
-        "share.coordinator.state.topic.replication.factor": Short = Some("3"), AtLeast(1), High, ReadOnly, Honoured, newer;
+        /// Replicas of the share state topic.
+        "share.coordinator.state.topic.replication.factor": Short = Some("3"), AtLeast(1), High, ReadOnly, Inert, newer;
 
-        /// -
-        "share.coordinator.state.topic.min.isr": Short = Some("2"), AtLeast(1), High, ReadOnly, Honoured, newer;
+        /// In-sync replicas that a write to the share state topic needs.
+        "share.coordinator.state.topic.min.isr": Short = Some("2"), AtLeast(1), High, ReadOnly, Inert, newer;
 
-        /// -
-        "share.coordinator.state.topic.segment.bytes": Int = Some("104857600"), AtLeast(1), High, ReadOnly, Honoured, newer;
+        /// Segment size of the share state topic.
+        "share.coordinator.state.topic.segment.bytes": Int = Some("104857600"), AtLeast(1), High, ReadOnly, Inert, newer;
 
-        /// -
-        "share.coordinator.threads": Int = Some("1"), AtLeast(1), Medium, ReadOnly, Honoured, newer;
+        /// Threads that run share coordinators.
+        "share.coordinator.threads": Int = Some("1"), AtLeast(1), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "share.coordinator.snapshot.update.records.per.snapshot": Int = Some("500"), Between(0, 500), Medium, ReadOnly, Honoured, newer;
+        /// Changes of share state after which it is written whole.
+        "share.coordinator.snapshot.update.records.per.snapshot": Int = Some("500"), Between(0, 500), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "share.coordinator.load.buffer.size": Int = Some("5242880"), AtLeast(1), High, ReadOnly, Honoured, newer;
+        /// Bytes read at a time when share state is loaded.
+        "share.coordinator.load.buffer.size": Int = Some("5242880"), AtLeast(1), High, ReadOnly, Inert, newer;
 
-        /// -
-        "share.coordinator.state.topic.compression.codec": Int = Some("0"), Any, High, ReadOnly, Honoured, newer;
+        /// Codec of the share state topic, as a number.
+        "share.coordinator.state.topic.compression.codec": Int = Some("0"), Any, High, ReadOnly, Inert, newer;
 
-        /// -
-        "share.coordinator.append.linger.ms": Int = Some("-1"), AtLeast(-1), Medium, ReadOnly, Honoured, newer;
+        /// How long share coordinators gather records before they write.
+        "share.coordinator.append.linger.ms": Int = Some("-1"), AtLeast(-1), Medium, ReadOnly, Inert, newer;
 
-        /// -
-        "share.coordinator.write.timeout.ms": Int = Some("5000"), AtLeast(1), High, ReadOnly, Honoured, newer;
+        /// How long a write of share state waits for its replicas.
+        "share.coordinator.write.timeout.ms": Int = Some("5000"), AtLeast(1), High, ReadOnly, Inert, newer;
 
-        /// -
-        "share.coordinator.state.topic.prune.interval.ms": Int = Some("300000"), AtLeast(1), Low, ReadOnly, Honoured, newer, internal;
+        /// How often the share state topic is trimmed.
+        "share.coordinator.state.topic.prune.interval.ms": Int = Some("300000"), AtLeast(1), Low, ReadOnly, Inert, newer, internal;
 
-        /// -
-        "share.coordinator.cold.partition.snapshot.interval.ms": Int = Some("300000"), AtLeast(1), Low, ReadOnly, Honoured, newer, internal;
+        /// How often the state of quiet share partitions is written whole.
+        "share.coordinator.cold.partition.snapshot.interval.ms": Int = Some("300000"), AtLeast(1), Low, ReadOnly, Inert, newer, internal;
 
-        /// -
-        "share.coordinator.cached.buffer.max.bytes": Int = Some("1048588"), AtLeast(524_288), Medium, ClusterWide, Honoured, newer;
+        /// Largest buffer that a share coordinator keeps for its next write.
+        "share.coordinator.cached.buffer.max.bytes": Int = Some("1048588"), AtLeast(524_288), Medium, ClusterWide, Inert, newer;
     },
 };

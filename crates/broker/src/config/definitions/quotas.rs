@@ -1,46 +1,52 @@
 //! Quotas.
 
-use crate::config::definition::{Area, Status::Honoured, definitions};
+use crate::config::definition::{
+    Area,
+    Status::{Inert, Refused},
+    definitions,
+};
 use crate::config::range::Range::{Any, AtLeast};
+use crate::config::refusal::Refusal::QuotaCallback;
 
 pub(super) const AREA: Area = Area {
     title: "Quotas",
     introduction: "How clients and replication are slowed down.",
     definitions: definitions! {
-        /// -
-        "quota.window.num": Int = Some("11"), AtLeast(1), Low, ReadOnly, Honoured;
+        /// Time windows that client quotas are measured over. Quotas are not enforced in this version; settings of them
+        /// are refused.
+        "quota.window.num": Int = Some("11"), AtLeast(1), Low, ReadOnly, Inert;
 
-        /// -
-        "replication.quota.window.num": Int = Some("11"), AtLeast(1), Low, ReadOnly, Honoured;
+        /// Time windows that replication throttles are measured over.
+        "replication.quota.window.num": Int = Some("11"), AtLeast(1), Low, ReadOnly, Inert;
 
-        /// -
-        "alter.log.dirs.replication.quota.window.num": Int = Some("11"), AtLeast(1), Low, ReadOnly, Honoured;
+        /// Time windows that the throttle of moves between log directories is measured over.
+        "alter.log.dirs.replication.quota.window.num": Int = Some("11"), AtLeast(1), Low, ReadOnly, Inert;
 
-        /// -
-        "controller.quota.window.num": Int = Some("11"), AtLeast(1), Low, ReadOnly, Honoured;
+        /// Time windows that the quota on topic changes is measured over.
+        "controller.quota.window.num": Int = Some("11"), AtLeast(1), Low, ReadOnly, Inert;
 
-        /// -
-        "quota.window.size.seconds": Int = Some("1"), AtLeast(1), Low, ReadOnly, Honoured;
+        /// Length of one window of client quotas, in seconds.
+        "quota.window.size.seconds": Int = Some("1"), AtLeast(1), Low, ReadOnly, Inert;
 
-        /// -
-        "replication.quota.window.size.seconds": Int = Some("1"), AtLeast(1), Low, ReadOnly, Honoured;
+        /// Length of one window of replication throttles, in seconds.
+        "replication.quota.window.size.seconds": Int = Some("1"), AtLeast(1), Low, ReadOnly, Inert;
 
-        /// -
-        "alter.log.dirs.replication.quota.window.size.seconds": Int = Some("1"), AtLeast(1), Low, ReadOnly, Honoured;
+        /// Length of one window of the throttle of moves between log directories, in seconds.
+        "alter.log.dirs.replication.quota.window.size.seconds": Int = Some("1"), AtLeast(1), Low, ReadOnly, Inert;
 
-        /// -
-        "controller.quota.window.size.seconds": Int = Some("1"), AtLeast(1), Low, ReadOnly, Honoured;
+        /// Length of one window of the quota on topic changes, in seconds.
+        "controller.quota.window.size.seconds": Int = Some("1"), AtLeast(1), Low, ReadOnly, Inert;
 
-        /// -
-        "client.quota.callback.class": Class = None, Any, Low, ReadOnly, Honoured;
+        /// Java class that decides which quota a client falls under.
+        "client.quota.callback.class": Class = None, Any, Low, ReadOnly, Refused(QuotaCallback);
 
-        /// -
-        "leader.replication.throttled.rate": Long = Some("9223372036854775807"), AtLeast(0), Medium, ClusterWide, Honoured, internal;
+        /// Bytes per second that this broker sends to followers of throttled replicas. It has no followers.
+        "leader.replication.throttled.rate": Long = Some("9223372036854775807"), AtLeast(0), Medium, ClusterWide, Inert, internal;
 
-        /// -
-        "follower.replication.throttled.rate": Long = Some("9223372036854775807"), AtLeast(0), Medium, ClusterWide, Honoured, internal;
+        /// Bytes per second that this broker fetches for throttled replicas. It follows nobody.
+        "follower.replication.throttled.rate": Long = Some("9223372036854775807"), AtLeast(0), Medium, ClusterWide, Inert, internal;
 
-        /// -
-        "replica.alter.log.dirs.io.max.bytes.per.second": Long = Some("9223372036854775807"), AtLeast(0), Medium, ClusterWide, Honoured, internal;
+        /// Bytes per second of moves between log directories.
+        "replica.alter.log.dirs.io.max.bytes.per.second": Long = Some("9223372036854775807"), AtLeast(0), Medium, ClusterWide, Inert, internal;
     },
 };

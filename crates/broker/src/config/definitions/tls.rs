@@ -1,79 +1,84 @@
 //! TLS.
 
-use crate::config::definition::{Area, Status::Honoured, definitions};
+use crate::config::definition::{
+    Area,
+    Status::{Inert, Refused},
+    definitions,
+};
 use crate::config::range::Range::{Any, OneOf};
+use crate::config::refusal::Refusal::Tls;
 
 pub(super) const AREA: Area = Area {
     title: "TLS",
     introduction: "Encryption of connections. Refused in this version.",
     definitions: definitions! {
-        /// -
-        "ssl.client.auth": String = Some("none"), OneOf(&["required", "requested", "none"]), Medium, PerBroker, Honoured;
+        /// Whether clients must, may or need not show a certificate.
+        "ssl.client.auth": String = Some("none"), OneOf(&["required", "requested", "none"]), Medium, PerBroker, Refused(Tls);
 
-        /// -
-        "ssl.principal.mapping.rules": String = Some("DEFAULT"), Any, Low, ReadOnly, Honoured;
+        /// Rules that shorten a certificate's name to a user name.
+        "ssl.principal.mapping.rules": String = Some("DEFAULT"), Any, Low, ReadOnly, Refused(Tls);
 
-        /// -
-        "ssl.allow.dn.changes": Boolean = Some("false"), Any, Low, ReadOnly, Honoured;
+        /// Whether a reloaded keystore may name another subject.
+        "ssl.allow.dn.changes": Boolean = Some("false"), Any, Low, ReadOnly, Inert;
 
-        /// -
-        "ssl.allow.san.changes": Boolean = Some("false"), Any, Low, ReadOnly, Honoured;
+        /// Whether a reloaded keystore may drop alternative names.
+        "ssl.allow.san.changes": Boolean = Some("false"), Any, Low, ReadOnly, Inert;
 
-        /// -
-        "ssl.protocol": String = Some("TLSv1.3"), Any, Medium, PerBroker, Honoured;
+        /// TLS version of the JVM's context.
+        "ssl.protocol": String = Some("TLSv1.3"), Any, Medium, PerBroker, Inert;
 
-        /// -
-        "ssl.provider": String = None, Any, Medium, PerBroker, Honoured;
+        /// JVM provider of TLS.
+        "ssl.provider": String = None, Any, Medium, PerBroker, Inert;
 
-        /// -
-        "ssl.enabled.protocols": List = Some("TLSv1.2,TLSv1.3"), Any, Medium, PerBroker, Honoured;
+        /// TLS versions that connections may use.
+        "ssl.enabled.protocols": List = Some("TLSv1.2,TLSv1.3"), Any, Medium, PerBroker, Inert;
 
-        /// -
-        "ssl.keystore.type": String = Some("JKS"), Any, Medium, PerBroker, Honoured;
+        /// Format of the keystore: JKS, PKCS12 or PEM.
+        "ssl.keystore.type": String = Some("JKS"), Any, Medium, PerBroker, Refused(Tls);
 
-        /// -
-        "ssl.keystore.location": String = None, Any, Medium, PerBroker, Honoured;
+        /// File with the broker's key and certificates.
+        "ssl.keystore.location": String = None, Any, Medium, PerBroker, Refused(Tls);
 
-        /// -
-        "ssl.keystore.password": Password = None, Any, Medium, PerBroker, Honoured;
+        /// Password of the keystore.
+        "ssl.keystore.password": Password = None, Any, Medium, PerBroker, Refused(Tls);
 
-        /// -
-        "ssl.key.password": Password = None, Any, Medium, PerBroker, Honoured;
+        /// Password of the private key.
+        "ssl.key.password": Password = None, Any, Medium, PerBroker, Refused(Tls);
 
-        /// -
-        "ssl.keystore.key": Password = None, Any, Medium, PerBroker, Honoured;
+        /// The private key itself, as PEM.
+        "ssl.keystore.key": Password = None, Any, Medium, PerBroker, Refused(Tls);
 
-        /// -
-        "ssl.keystore.certificate.chain": Password = None, Any, Medium, PerBroker, Honoured;
+        /// The certificate chain itself, as PEM.
+        "ssl.keystore.certificate.chain": Password = None, Any, Medium, PerBroker, Refused(Tls);
 
-        /// -
-        "ssl.truststore.type": String = Some("JKS"), Any, Medium, PerBroker, Honoured;
+        /// Format of the truststore: JKS, PKCS12 or PEM.
+        "ssl.truststore.type": String = Some("JKS"), Any, Medium, PerBroker, Refused(Tls);
 
-        /// -
-        "ssl.truststore.location": String = None, Any, Medium, PerBroker, Honoured;
+        /// File with the certificates that are trusted.
+        "ssl.truststore.location": String = None, Any, Medium, PerBroker, Refused(Tls);
 
-        /// -
-        "ssl.truststore.password": Password = None, Any, Medium, PerBroker, Honoured;
+        /// Password of the truststore.
+        "ssl.truststore.password": Password = None, Any, Medium, PerBroker, Refused(Tls);
 
-        /// -
-        "ssl.truststore.certificates": Password = None, Any, Medium, PerBroker, Honoured;
+        /// The trusted certificates themselves, as PEM.
+        "ssl.truststore.certificates": Password = None, Any, Medium, PerBroker, Refused(Tls);
 
-        /// -
-        "ssl.keymanager.algorithm": String = Some("SunX509"), Any, Medium, PerBroker, Honoured;
+        /// JVM algorithm that picks a key.
+        "ssl.keymanager.algorithm": String = Some("SunX509"), Any, Medium, PerBroker, Inert;
 
-        /// -
-        "ssl.trustmanager.algorithm": String = Some("PKIX"), Any, Medium, PerBroker, Honoured;
+        /// JVM algorithm that checks a peer's certificate.
+        "ssl.trustmanager.algorithm": String = Some("PKIX"), Any, Medium, PerBroker, Inert;
 
-        /// -
-        "ssl.endpoint.identification.algorithm": String = Some("https"), Any, Low, PerBroker, Honoured;
+        /// Whether a peer's host name is compared with its certificate; empty turns that off.
+        "ssl.endpoint.identification.algorithm": String = Some("https"), Any, Low, PerBroker, Inert;
 
-        /// -
-        "ssl.secure.random.implementation": String = None, Any, Low, PerBroker, Honoured;
+        /// JVM source of random numbers for TLS.
+        "ssl.secure.random.implementation": String = None, Any, Low, PerBroker, Inert;
 
-        /// -
-        "ssl.cipher.suites": List = Some(""), Any, Medium, PerBroker, Honoured;
+        /// Cipher suites that connections may use; empty allows all.
+        "ssl.cipher.suites": List = Some(""), Any, Medium, PerBroker, Inert;
 
-        /// -
-        "ssl.engine.factory.class": Class = None, Any, Low, PerBroker, Honoured;
+        /// Java class that makes TLS engines.
+        "ssl.engine.factory.class": Class = None, Any, Low, PerBroker, Refused(Tls);
     },
 };
