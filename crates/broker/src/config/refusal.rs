@@ -72,11 +72,9 @@ impl Refusal {
             Self::Authorizer => {
                 "remove the key and restrict access by network, or keep Apache Kafka for now"
             }
-            Self::Tokens
-            | Self::Policy
-            | Self::QuotaCallback
-            | Self::JavaClass
-            | Self::PasswordEncoder => "remove the key if you can do without",
+            Self::Tokens | Self::Policy | Self::QuotaCallback | Self::JavaClass => {
+                "remove the key if you can do without"
+            }
             Self::TieredStorage => {
                 "remove the key; bring remote data back to local disks first if there is any"
             }
