@@ -22,13 +22,9 @@ mod settings;
 mod upkeep;
 mod watch;
 
-pub(crate) use append::{
-    Append, AppendFailure, AppendListener, AppendResult, AppendWaiter, Appended,
-};
+pub(crate) use append::{Append, AppendFailure, AppendListener, AppendResult, AppendWaiter, Appended};
 pub(crate) use coordinator_log::{Committed, CoordinatorAppendFailure, CoordinatorRead};
-pub(crate) use describe::{
-    DeleteFailure, Found, OffsetFailure, OffsetLookup, OffsetQuery, ReplicaSize,
-};
+pub(crate) use describe::{DeleteFailure, Found, OffsetFailure, OffsetLookup, OffsetQuery, ReplicaSize};
 pub(crate) use read::{PartitionRead, Read, ReadFailure, Replica};
 pub(crate) use role::{Assignment, Role};
 pub(crate) use settings::{PartitionSettings, RecordChecks};
@@ -175,8 +171,7 @@ impl Partition {
             OpenOrClosed::Open(log) => Log::Open(Box::new(log)),
             OpenOrClosed::Closed(log) => Log::Closed(log),
         };
-        let state =
-            State { role: Role::Unassigned, log, work: None, retention_due: None, was_used: false };
+        let state = State { role: Role::Unassigned, log, work: None, retention_due: None, was_used: false };
         Self { topic, index, state: Mutex::new(state), writer_left: Condvar::new() }
     }
 

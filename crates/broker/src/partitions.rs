@@ -340,8 +340,8 @@ impl ShardHash for TopicId {
 }
 
 fn fnv1a(bytes: &[u8]) -> usize {
-    let hash = bytes
-        .iter()
-        .fold(0x811c_9dc5_u32, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash = bytes.iter().fold(0x811c_9dc5_u32, |hash, &byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
     (hash ^ hash >> 16) as usize % SHARDS
 }

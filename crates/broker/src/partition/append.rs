@@ -8,8 +8,8 @@
 //! `flush.messages` holds answers back until the committer has flushed: no reactor waits for a disk.
 
 use super::watch::{News, Wake};
-use super::{Isolation, Partition, Refusal, State};
 use crate::reactor::at_turn_end;
+use super::{Isolation, Partition, Refusal, State};
 use model::{Instant, LeaderEpoch, Offset, Timestamp};
 use parking_lot::MutexGuard;
 use protocol::records::validate::ValidatedBatches;

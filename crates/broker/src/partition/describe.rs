@@ -201,7 +201,10 @@ impl Partition {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub(crate) fn producers(&self, wall: Timestamp) -> Result<Vec<ProducerDescription>, Refusal> {
+    pub(crate) fn producers(
+        &self,
+        wall: Timestamp,
+    ) -> Result<Vec<ProducerDescription>, Refusal> {
         Ok(self.state.lock().lead(self, None, wall)?.log.producers())
     }
 
