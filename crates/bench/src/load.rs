@@ -1,0 +1,488 @@
+//! Our own load: one thread, prepared frames, no client library between us and the broker.
+
+use crate::error::{BenchError, io};
+use crate::histogram::Histogram;
+use crate::wire::{Connection, decode, frame};
+use bytes::Bytes;
+use bytestring::ByteString;
+use model::{Offset, Timestamp};
+use platform::Clock;
+use platform::clock::SystemClock;
+use protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
+use protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
+use protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
+use protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use protocol::records::{Batches, Compression, RecordBatchBuilder};
+use protocol::{Records, RecordsPart};
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+const PRODUCE_VERSION: i16 = 9;
+const FETCH_VERSION: i16 = 12;
+
+/// Closed-loop produce.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct ProduceOptions {
+    /// Broker.
+    #[arg(long, default_value = "127.0.0.1:9092")]
+    pub(crate) address: SocketAddr,
+    /// Topic with one partition; created if missing.
+    #[arg(long, default_value = "bench")]
+    pub(crate) topic: String,
+    /// Connections.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) connections: usize,
+    /// Requests in flight on each.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) in_flight: usize,
+    /// Bytes of one record's value.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) record_bytes: usize,
+    /// Records of one batch; each request carries one batch.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) records: usize,
+    /// none, gzip, snappy, lz4 or zstd.
+    #[arg(long, default_value = "none")]
+    pub(crate) codec: String,
+    /// How long.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) seconds: u64,
+    /// -1, 0 or 1.
+    #[arg(long, default_value_t = 1, allow_hyphen_values = true)]
+    pub(crate) acks: i16,
+}
+
+/// Reading a partition from its start to its end.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct FetchOptions {
+    /// Broker.
+    #[arg(long, default_value = "127.0.0.1:9092")]
+    pub(crate) address: SocketAddr,
+    /// Topic; partition 0 is read.
+    #[arg(long, default_value = "bench")]
+    pub(crate) topic: String,
+    /// Consumers, each reading everything.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) connections: usize,
+    /// Bytes asked for at once.
+    #[arg(long, default_value_t = 1 << 20)]
+    pub(crate) fetch_bytes: i32,
+}
+
+/// Open-loop end-to-end latency.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct LatencyOptions {
+    /// Broker.
+    #[arg(long, default_value = "127.0.0.1:9092")]
+    pub(crate) address: SocketAddr,
+    /// Topic with one partition; created if missing.
+    #[arg(long, default_value = "latency")]
+    pub(crate) topic: String,
+    /// Records a second.
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) rate: u64,
+    /// Bytes of one record's value.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) record_bytes: usize,
+    /// How long.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) seconds: u64,
+    /// -1 or 1.
+    #[arg(long, default_value_t = 1, allow_hyphen_values = true)]
+    pub(crate) acks: i16,
+}
+
+/// What a load did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) requests: u64,
+    /// Bytes of batches, headers included, as sent or received.
+    pub(crate) bytes: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) latency: Histogram,
+}
+
+impl Measured {
+    pub(crate) fn requests_per_second(&self) -> f64 {
+        self.requests as f64 / self.elapsed.as_secs_f64()
+    }
+
+    pub(crate) fn megabytes(&self) -> f64 {
+        self.bytes as f64 / 1e6
+    }
+
+    pub(crate) fn megabytes_per_second(&self) -> f64 {
+        self.megabytes() / self.elapsed.as_secs_f64()
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.0} requests/s, {:.1} MB/s, p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us ({} requests)",
+            self.requests_per_second(),
+            self.megabytes_per_second(),
+            self.latency.quantile_us(0.5),
+            self.latency.quantile_us(0.99),
+            self.latency.quantile_us(0.999),
+            self.requests
+        )
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, BenchError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io("tokio"))
+}
+
+/// Runs `tasks` on this thread and adds up what they did.
+fn gather<F>(tasks: Vec<F>) -> Result<Measured, BenchError>
+where
+    F: Future<Output = Result<Measured, BenchError>> + 'static,
+{
+    let runtime = runtime()?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, async {
+        let handles: Vec<_> = tasks.into_iter().map(tokio::task::spawn_local).collect();
+        let mut all = Measured::default();
+        for handle in handles {
+            let one = handle.await.expect("a load task does not panic")?;
+            all.requests += one.requests;
+            all.bytes += one.bytes;
+            all.elapsed = all.elapsed.max(one.elapsed);
+            all.latency.merge(&one.latency);
+        }
+        Ok(all)
+    })
+}
+
+/// Creates a topic with one partition unless it exists, and waits until it has a leader.
+pub(crate) fn create_topic(address: SocketAddr, topic: &str) -> Result<(), BenchError> {
+    runtime()?.block_on(async {
+        let mut connection = Connection::open(address).await?;
+        let request = CreateTopicsRequest {
+            topics: vec![CreatableTopic {
+                name: topic.into(),
+                num_partitions: 1,
+                replication_factor: 1,
+                ..CreatableTopic::default()
+            }],
+            timeout_ms: 30_000,
+            ..CreateTopicsRequest::default()
+        };
+        let code = connection.call(&request, 5).await?.topics[0].error_code;
+        let exists = protocol::ErrorCode::TopicAlreadyExists.code();
+        if code != 0 && code != exists {
+            return Err(BenchError::Broker { api: "CreateTopics", code });
+        }
+        let metadata = MetadataRequest {
+            topics: Some(vec![MetadataRequestTopic {
+                name: Some(topic.into()),
+                ..MetadataRequestTopic::default()
+            }]),
+            ..MetadataRequest::default()
+        };
+        for _ in 0..1000 {
+            let answer = connection.call(&metadata, 9).await?;
+            let ready = |t: &protocol::messages::metadata_response::MetadataResponseTopic| {
+                t.error_code == 0
+                    && t.partitions.iter().all(|p| p.error_code == 0 && p.leader_id >= 0)
+            };
+            if !answer.topics.is_empty() && answer.topics.iter().all(ready) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Err(BenchError::Protocol(format!("topic {topic} has no leader after 10 s")))
+    })
+}
+
+/// A batch of records like lines of text, which compress to about a third.
+pub(crate) fn batch(records: usize, record_bytes: usize, codec: Compression) -> Bytes {
+    let mut builder = RecordBatchBuilder::new().compression(codec);
+    let words: Vec<u8> = (0..u64::try_from(record_bytes * 4).expect("small"))
+        .map(|i| b"abcdefghijklmnop qrstuvwxyz 0123456789"[(i * i % 37) as usize])
+        .collect();
+    for i in 0..records {
+        let start = i * 7 % (words.len() - record_bytes);
+        let value = &words[start..start + record_bytes];
+        builder.append(Some(now()), None, Some(value)).expect("a batch of the benchmark fits");
+    }
+    builder.build().expect("a batch of the benchmark fits")
+}
+
+fn now() -> Timestamp {
+    SystemClock::new().timestamp()
+}
+
+fn codec(name: &str) -> Result<Compression, BenchError> {
+    Ok(match name {
+        "none" => Compression::None,
+        "gzip" => Compression::Gzip,
+        "snappy" => Compression::Snappy,
+        "lz4" => Compression::Lz4,
+        "zstd" => Compression::Zstd,
+        other => return Err(BenchError::Usage(format!("no codec named {other}"))),
+    })
+}
+
+fn produce_frame(topic: &str, batch: &Bytes, acks: i16, correlation_id: i32) -> Bytes {
+    let mut records = Records::default();
+    records.push(RecordsPart::Bytes(batch.clone()));
+    let request = ProduceRequest {
+        acks,
+        timeout_ms: 30_000,
+        topic_data: vec![TopicProduceData {
+            name: ByteString::from(topic),
+            partition_data: vec![PartitionProduceData { index: 0, records: Some(records) }],
+            ..TopicProduceData::default()
+        }],
+        ..ProduceRequest::default()
+    };
+    frame(&request, PRODUCE_VERSION, correlation_id)
+}
+
+fn check_produced(answer: Bytes) -> Result<(), BenchError> {
+    let answer = decode::<ProduceRequest>(answer, PRODUCE_VERSION)?;
+    let codes = answer.responses.iter().flat_map(|t| &t.partition_responses).map(|p| p.error_code);
+    match codes.into_iter().find(|&code| code != 0) {
+        Some(code) => Err(BenchError::Broker { api: "Produce", code }),
+        None => Ok(()),
+    }
+}
+
+/// Sends batches, `in_flight` at a time on each connection.
+pub(crate) fn produce(options: &ProduceOptions) -> Result<Measured, BenchError> {
+    create_topic(options.address, &options.topic)?;
+    let batch = batch(options.records, options.record_bytes, codec(&options.codec)?);
+    let tasks =
+        (0..options.connections).map(|_| produce_on(options.clone(), batch.clone())).collect();
+    gather(tasks)
+}
+
+/// Creates the topic, sends one batch and waits for its acknowledgement.
+pub(crate) fn produce_one(options: &ProduceOptions) -> Result<(), BenchError> {
+    create_topic(options.address, &options.topic)?;
+    let batch = batch(options.records, options.record_bytes, codec(&options.codec)?);
+    runtime()?.block_on(async {
+        let mut connection = Connection::open(options.address).await?;
+        connection.send(&produce_frame(&options.topic, &batch, options.acks, 1)).await?;
+        check_produced(connection.receive().await?)
+    })
+}
+
+async fn produce_on(options: ProduceOptions, batch: Bytes) -> Result<Measured, BenchError> {
+    let clock = SystemClock::new();
+    let mut connection = Connection::open(options.address).await?;
+    let request = produce_frame(&options.topic, &batch, options.acks, 1);
+    let mut measured = Measured::default();
+    let mut sent = VecDeque::with_capacity(options.in_flight);
+    let mut wanted = options.in_flight;
+    let mut outgoing = Vec::new();
+    let duration = Duration::from_secs(options.seconds);
+    loop {
+        outgoing.clear();
+        let now = clock.now();
+        if now.0 < duration {
+            for _ in 0..wanted {
+                outgoing.extend_from_slice(&request);
+                sent.push_back(now);
+            }
+            connection.send(&outgoing).await?;
+        }
+        if sent.is_empty() {
+            break;
+        }
+        let mut answer = Some(connection.receive().await?);
+        let now = clock.now();
+        wanted = 0;
+        while let Some(frame) = answer {
+            if measured.requests % 1024 == 0 {
+                check_produced(frame)?;
+            }
+            let at = sent.pop_front().expect("an answer to a request");
+            measured.latency.record(now.since(at));
+            measured.requests += 1;
+            measured.bytes += batch.len() as u64;
+            wanted += 1;
+            answer = connection.complete_frame();
+        }
+    }
+    measured.elapsed = clock.now().0;
+    Ok(measured)
+}
+
+fn fetch_frame(topic: &str, offset: Offset, bytes: i32, wait_ms: i32) -> Bytes {
+    let request = FetchRequest {
+        max_wait_ms: wait_ms,
+        min_bytes: 1,
+        max_bytes: bytes,
+        session_epoch: -1,
+        topics: vec![FetchTopic {
+            topic: ByteString::from(topic),
+            partitions: vec![FetchPartition {
+                partition: 0,
+                fetch_offset: offset.0,
+                partition_max_bytes: bytes,
+                ..FetchPartition::default()
+            }],
+            ..FetchTopic::default()
+        }],
+        ..FetchRequest::default()
+    };
+    frame(&request, FETCH_VERSION, 1)
+}
+
+/// What a fetch brought: the batches, and the high watermark.
+fn fetched(answer: Bytes) -> Result<(Bytes, Offset), BenchError> {
+    let answer = decode::<FetchRequest>(answer, FETCH_VERSION)?;
+    let partition = answer
+        .responses
+        .into_iter()
+        .flat_map(|topic| topic.partitions)
+        .next()
+        .ok_or_else(|| BenchError::Protocol("a fetch without a partition".into()))?;
+    if partition.error_code != 0 {
+        return Err(BenchError::Broker { api: "Fetch", code: partition.error_code });
+    }
+    let records = partition.records.unwrap_or_default().to_bytes().map_err(io("records"))?;
+    Ok((records, Offset(partition.high_watermark)))
+}
+
+fn next_offset(records: &Bytes) -> Option<Offset> {
+    Batches::new(records).filter_map(Result::ok).last().map(|batch| batch.last_offset() + 1)
+}
+
+/// Reads everything on each connection.
+pub(crate) fn fetch(options: &FetchOptions) -> Result<Measured, BenchError> {
+    gather((0..options.connections).map(|_| fetch_on(options.clone())).collect())
+}
+
+async fn fetch_on(options: FetchOptions) -> Result<Measured, BenchError> {
+    let clock = SystemClock::new();
+    let mut connection = Connection::open(options.address).await?;
+    let mut measured = Measured::default();
+    let mut offset = Offset(0);
+    loop {
+        let sent = clock.now();
+        connection.send(&fetch_frame(&options.topic, offset, options.fetch_bytes, 100)).await?;
+        let (records, high_watermark) = fetched(connection.receive().await?)?;
+        measured.latency.record(clock.now().since(sent));
+        measured.requests += 1;
+        measured.bytes += records.len() as u64;
+        match next_offset(&records) {
+            Some(next) if next < high_watermark => offset = next,
+            _ => break,
+        }
+    }
+    measured.elapsed = clock.now().0;
+    Ok(measured)
+}
+
+/// Sends a record every `1 / rate` seconds whatever the broker does, and times each from the moment
+/// when it should have been sent until a consumer holds it.
+pub(crate) fn latency(options: &LatencyOptions) -> Result<Measured, BenchError> {
+    create_topic(options.address, &options.topic)?;
+    let options = options.clone();
+    let runtime = runtime()?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, async {
+        let clock = std::rc::Rc::new(SystemClock::new());
+        let count = options.rate * options.seconds;
+        let consumer = tokio::task::spawn_local(consume(options.clone(), clock.clone(), count));
+        let producer = tokio::task::spawn_local(send_at_rate(options, clock, count));
+        producer.await.expect("a load task does not panic")?;
+        consumer.await.expect("a load task does not panic")
+    })
+}
+
+async fn send_at_rate(
+    options: LatencyOptions,
+    clock: std::rc::Rc<SystemClock>,
+    count: u64,
+) -> Result<(), BenchError> {
+    let mut connection = Connection::open(options.address).await?;
+    let interval = Duration::from_nanos(1_000_000_000 / options.rate);
+    // The consumer asks for its first records before the first is sent.
+    let start = clock.now() + Duration::from_millis(200);
+    let mut value = vec![b'x'; options.record_bytes.max(8)];
+    let (mut sent, mut answered) = (0u64, 0u64);
+    let mut outgoing = Vec::new();
+    while answered < count {
+        outgoing.clear();
+        while sent < count {
+            let due = start + interval * u32::try_from(sent).expect("below 2^32 records");
+            if due > clock.now() {
+                break;
+            }
+            value[..8]
+                .copy_from_slice(&u64::try_from(due.0.as_nanos()).expect("short").to_be_bytes());
+            let mut builder = RecordBatchBuilder::new();
+            builder.append(Some(now()), None, Some(&value)).expect("one record fits");
+            let batch = builder.build().expect("one record fits");
+            outgoing.extend_from_slice(&produce_frame(&options.topic, &batch, options.acks, 1));
+            sent += 1;
+        }
+        if !outgoing.is_empty() {
+            connection.send(&outgoing).await?;
+        }
+        while let Some(answer) = connection.complete_frame() {
+            answered += 1;
+            if answered % 1024 == 1 {
+                check_produced(answer)?;
+            }
+        }
+        if sent == count {
+            if answered < count {
+                connection.receive().await?;
+                answered += 1;
+            }
+        } else {
+            // Spinning on the client's core keeps the send times exact.
+            connection.try_receive()?;
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+async fn consume(
+    options: LatencyOptions,
+    clock: std::rc::Rc<SystemClock>,
+    count: u64,
+) -> Result<Measured, BenchError> {
+    let mut connection = Connection::open(options.address).await?;
+    connection.send(&fetch_frame(&options.topic, Offset(0), 1 << 20, 500)).await?;
+    let (_, mut offset) = fetched(connection.receive().await?)?;
+    let mut measured = Measured::default();
+    let warm_up = count / 10;
+    let mut seen = 0;
+    while seen < count {
+        connection.send(&fetch_frame(&options.topic, offset, 1 << 20, 500)).await?;
+        let (records, _) = fetched(connection.receive().await?)?;
+        let now = clock.now();
+        for batch in Batches::new(&records).filter_map(Result::ok) {
+            let wrong = |e: protocol::records::RecordsError| BenchError::Protocol(e.to_string());
+            for record in batch.records(1 << 20).map_err(wrong)?.iter() {
+                let record = record.map_err(wrong)?;
+                if record.offset < offset {
+                    continue;
+                }
+                let stamp = record.value.and_then(|v| v.get(..8)).unwrap_or(&[0; 8]);
+                let due =
+                    Duration::from_nanos(u64::from_be_bytes(stamp.try_into().expect("eight")));
+                seen += 1;
+                if seen > warm_up {
+                    measured.latency.record(now.0.saturating_sub(due));
+                }
+            }
+        }
+        measured.requests += 1;
+        measured.bytes += records.len() as u64;
+        offset = next_offset(&records).unwrap_or(offset);
+    }
+    measured.elapsed = clock.now().0;
+    Ok(measured)
+}
