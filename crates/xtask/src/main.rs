@@ -3,6 +3,7 @@
 mod generate;
 #[cfg(test)]
 mod tidy;
+mod tools;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -23,11 +24,19 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Measure Barnabas beside Apache Kafka: `cargo xtask bench s7 --against 4.3.1`.
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Scenarios and options of `barnabas-bench run`; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Generate { check } => generate::run(check),
+        Command::Bench { arguments } => tools::bench(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,22 @@
+//! Starts the tools that live in crates of their own.
+
+use std::process::Command;
+
+/// Builds broker and benchmark in release mode and measures.
+pub(crate) fn bench(arguments: &[String]) -> Result<(), String> {
+    cargo(&["build", "--release", "--bin", "barnabas", "--bin", "barnabas-bench"])?;
+    run("target/release/barnabas-bench", &[&["run".to_owned()], arguments].concat())
+}
+
+fn cargo(arguments: &[&str]) -> Result<(), String> {
+    let arguments: Vec<_> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    run(env!("CARGO"), &arguments)
+}
+
+fn run(program: &str, arguments: &[String]) -> Result<(), String> {
+    let status = Command::new(program)
+        .args(arguments)
+        .status()
+        .map_err(|error| format!("{program}: {error}; run from the root of the project"))?;
+    if status.success() { Ok(()) } else { Err(format!("{program} ended with {status}")) }
+}
