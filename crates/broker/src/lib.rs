@@ -8,6 +8,7 @@ pub mod config;
 pub mod connection;
 pub mod dispatch;
 mod error_codes;
+mod groups;
 mod handlers;
 mod inbox;
 pub mod listener;
@@ -21,6 +22,7 @@ pub mod server;
 pub mod timer;
 
 use crate::config::BrokerConfig;
+use crate::groups::Groups;
 use crate::reactor::ReceiveBudget;
 use crate::refusals::Refusals;
 use crate::timer::TimerService;
@@ -42,6 +44,8 @@ pub struct Broker {
     pub config: ArcSwap<BrokerConfig>,
     /// What is known of the cluster; swapped whole.
     pub image: ArcSwap<ClusterImage>,
+    /// The group coordinator.
+    pub(crate) groups: Groups,
     /// Deadlines of waiting requests.
     pub timers: TimerService,
     /// Where futures run that are not on the data path: the controller, coordinators, administration.

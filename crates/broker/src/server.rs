@@ -2,6 +2,7 @@
 
 use crate::Broker;
 use crate::config::BrokerConfig;
+use crate::groups::Groups;
 use crate::inbox::{Inbox, News};
 use crate::listener::{Acceptor, AcceptorStop, Admissions, ConnectionLimits, ReactorDoor};
 use crate::listener::{Listener, SocketSettings, bind};
@@ -86,12 +87,19 @@ impl Server {
             (0..reactor_count(&config)).map(|_| Reactor::open()).collect::<io::Result<Vec<_>>>()?;
         let control = ControlThread::start()?;
         let network = config.network.clone();
+        let groups = Groups::new(
+            &config,
+            Arc::clone(&environment.clock),
+            Arc::clone(&environment.random),
+            control.handle.clone(),
+        );
         let broker = Arc::new(Broker {
             clock: environment.clock,
             random: environment.random,
             disk: environment.disk,
             config: ArcSwap::from_pointee(config),
             image: ArcSwap::from_pointee(ClusterImage::new()),
+            groups,
             timers: TimerService::new(polls.len()),
             control: control.handle.clone(),
             refusals: Refusals::default(),
@@ -168,6 +176,7 @@ impl Server {
         for reactor in &reactors {
             reactor.inbox.send(News::Drain);
         }
+        broker.groups.stop();
         let drained = (0..reactors.len())
             .all(|_| reactor_ended.recv_timeout(deadline.since(broker.clock.now())).is_ok());
         if !drained {
