@@ -2,9 +2,9 @@
 
 use super::broker_config::BrokerConfig;
 use super::check;
-use super::definition::{Definition, Kind, Scope, Status};
+use super::definition::{Scope, Status};
 use super::definitions::{TOPIC_DEFINITIONS, broker_definition, topic_definition};
-use super::layers::{Layers, Properties, definition_of, listener_key, synonyms};
+use super::layers::{Layers, Properties, definition_of, listener_key};
 use super::topic;
 use super::values::Values;
 
@@ -18,80 +18,6 @@ pub enum AlterError {
     /// message when settings are altered.
     #[error("{0}")]
     Value(String),
-}
-
-/// What an incremental change does to one key (KIP-339).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// Give the value.
-    Set,
-    /// Fall back to the default.
-    Delete,
-    /// Add to a list.
-    Append,
-    /// Take out of a list.
-    Subtract,
-}
-
-impl Operation {
-    /// From the code in the request.
-    #[must_use]
-    pub fn from_code(code: i8) -> Option<Self> {
-        Some(match code {
-            0 => Self::Set,
-            1 => Self::Delete,
-            2 => Self::Append,
-            3 => Self::Subtract,
-            _ => return None,
-        })
-    }
-}
-
-/// Applies one incremental operation to the settings that a resource has of its own. `definition` finds the key: a list
-/// that is not set starts from the definition's default, as in Kafka.
-///
-/// # Errors
-/// `Append` and `Subtract` on a key that is unknown or not a list.
-pub fn apply_operation(
-    set: &mut Properties,
-    definition: fn(&str) -> Option<&'static Definition>,
-    operation: Operation,
-    key: &str,
-    value: &str,
-) -> Result<(), AlterError> {
-    let verb = match operation {
-        Operation::Set => {
-            set.insert(key.to_owned(), value.to_owned());
-            return Ok(());
-        }
-        Operation::Delete => {
-            set.remove(key);
-            return Ok(());
-        }
-        Operation::Append => "append",
-        Operation::Subtract => "subtract",
-    };
-    let Some(definition) = definition(key) else {
-        return Err(AlterError::Configuration(format!("Unknown config name: {key}")));
-    };
-    if definition.kind != Kind::List {
-        return Err(AlterError::Configuration(format!(
-            "Config value {verb} is not allowed for config key: {key}"
-        )));
-    }
-    let old = set.get(key).map(String::as_str).or(definition.default).unwrap_or_default();
-    let mut items: Vec<&str> =
-        old.split(',').map(str::trim).filter(|item| !item.is_empty()).collect();
-    for item in value.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-        match operation {
-            Operation::Append if !items.contains(&item) => items.push(item),
-            Operation::Subtract => items.retain(|one| *one != item),
-            Operation::Append | Operation::Set | Operation::Delete => {}
-        }
-    }
-    let items = items.join(",");
-    set.insert(key.to_owned(), items);
-    Ok(())
 }
 
 /// Whether a topic may have `overrides`: `LogConfig.validate`.
@@ -117,6 +43,12 @@ pub fn validate_topic_configs(
         return Err(AlterError::Configuration(format!(
             "conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
         )));
+    }
+    if values.boolean("remote.log.copy.disable") || values.boolean("remote.log.delete.on.disable") {
+        return Err(AlterError::Configuration(
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode."
+                .into(),
+        ));
     }
     if values.boolean("remote.storage.enable") {
         return Err(AlterError::Value(
@@ -150,50 +82,88 @@ fn validate_dynamic(
     set: &Properties,
     per_broker: bool,
 ) -> Result<(), AlterError> {
-    let refuse = |message: &str, fails: &dyn Fn(&str) -> bool| {
+    let refuse = |message: &str, collection: &str, fails: &dyn Fn(&str) -> bool| {
         let names: Vec<_> = set.keys().map(String::as_str).filter(|key| fails(key)).collect();
         if names.is_empty() {
             Ok(())
         } else {
-            Err(AlterError::Value(format!("{message}: Set({})", names.join(", "))))
+            Err(AlterError::Value(format!("{message}: {collection}({})", names.join(", "))))
         }
     };
-    refuse("Cannot update these configs dynamically", &|key| !is_dynamic(key))?;
+    refuse(NOT_DYNAMIC, "Set", &|key| !is_dynamic(key))?;
     refuse(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
+        "HashSet",
         &|key| NEEDS_LISTENER_PREFIX.contains(&key),
     )?;
     for (key, value) in set {
-        check_dynamic_value(key, value, true).map_err(AlterError::Value)?;
+        if let Some(definition) = definition_of(key) {
+            check::check_value(definition, key, value).map_err(AlterError::Value)?;
+        }
     }
     if !per_broker {
-        refuse(
-            "Cannot update these configs at default cluster level, broker id must be specified",
-            &is_per_broker,
-        )?;
+        refuse(NOT_FOR_ALL, "Set", &is_per_broker)?;
+    }
+    for (key, value) in set {
+        check_dynamic_value(key, value, per_broker).map_err(AlterError::Value)?;
     }
     let layers = if per_broker {
         Layers { broker: set.clone(), ..config.layers.clone() }
     } else {
         Layers { cluster: set.clone(), ..config.layers.clone() }
     };
+    check_threads(&config.layers.effective(), &layers.effective()).map_err(AlterError::Value)?;
     match BrokerConfig::build(layers, Vec::new()) {
         Ok(_) => Ok(()),
-        Err(problems) => Err(AlterError::Value(
-            problems.into_iter().next().map(|problem| problem.message).unwrap_or_default(),
-        )),
+        Err(problems) => {
+            let first =
+                problems.into_iter().next().map(|problem| problem.message).unwrap_or_default();
+            Err(AlterError::Value(format!("requirement failed: {first}")))
+        }
     }
 }
+
+const NOT_DYNAMIC: &str = "Cannot update these configs dynamically";
+const NOT_FOR_ALL: &str =
+    "Cannot update these configs at default cluster level, broker id must be specified";
+
+/// Kafka lets a pool of threads at most double or halve at a time.
+fn check_threads(old: &Properties, new: &Properties) -> Result<(), String> {
+    let (old, new) = (Values::broker(old), Values::broker(new));
+    for name in THREAD_POOLS {
+        let (now, then) = (old.i64(name), new.i64(name));
+        if now == then {
+            continue;
+        }
+        let failed = format!("Dynamic thread count update validation failed for {name}={then}");
+        if then <= 0 {
+            return Err(format!("{failed}, value should be at least 1"));
+        } else if then < now / 2 {
+            return Err(format!("{failed}, value should be at least half the current value {now}"));
+        } else if then > now * 2 {
+            return Err(format!(
+                "{failed}, value should not be greater than double the current value {now}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+const THREAD_POOLS: &[&str] = &[
+    "num.io.threads",
+    "num.network.threads",
+    "num.replica.fetchers",
+    "num.recovery.threads.per.data.dir",
+    "background.threads",
+];
 
 /// Checks one dynamic value by itself; the error is the message.
 pub(super) fn check_dynamic_value(key: &str, value: &str, per_broker: bool) -> Result<(), String> {
     if !is_dynamic(key) {
-        return Err(format!("Cannot update these configs dynamically: Set({key})"));
+        return Err(format!("{NOT_DYNAMIC}: Set({key})"));
     }
     if !per_broker && is_per_broker(key) {
-        return Err(format!(
-            "Cannot update these configs at default cluster level, broker id must be specified: Set({key})"
-        ));
+        return Err(format!("{NOT_FOR_ALL}: Set({key})"));
     }
     let Some(definition) = definition_of(key) else { return Ok(()) };
     check::check_value(definition, key, value)?;
@@ -226,28 +196,16 @@ const NEEDS_LISTENER_PREFIX: &[&str] = &[
 const FIXED_HERE: &[&str] =
     &["listeners", "advertised.listeners", "listener.security.protocol.map"];
 
-/// Whether `DescribeConfigs` calls it writable.
+/// Whether `DescribeConfigs` calls it writable. Kafka 3.9 does not say so of its dynamic-only keys.
 pub(super) fn is_writable(name: &str) -> bool {
-    broker_definition(name).is_some_and(|definition| definition.scope != Scope::ReadOnly)
+    broker_definition(name).is_some_and(|definition| {
+        definition.scope != Scope::ReadOnly && !definition.is_dynamic_only()
+    })
 }
 
-/// Kafka lets names that it does not know pass: they may belong to a plugin.
+/// Kafka lets names that it does not know pass, a listener's among them: they may belong to a plugin.
 fn is_dynamic(key: &str) -> bool {
-    match broker_definition(key) {
-        Some(definition) => definition.scope != Scope::ReadOnly,
-        None => match listener_key(key).and(definition_of(key)) {
-            Some(definition) => {
-                definition.scope != Scope::ReadOnly
-                    || synonyms(key, true).len() > 1 && is_mechanism_key(definition)
-            }
-            None => true,
-        },
-    }
-}
-
-/// Read-only by itself, but a listener's SASL mechanism may have its own.
-fn is_mechanism_key(definition: &Definition) -> bool {
-    definition.name.starts_with("sasl.") || definition.name == "connections.max.reauth.ms"
+    broker_definition(key).is_none_or(|definition| definition.scope != Scope::ReadOnly)
 }
 
 fn is_per_broker(key: &str) -> bool {

@@ -204,16 +204,12 @@ impl BrokerConfig {
 }
 
 /// `node.id` and `broker.id` are one key under two names: each stands in for the other.
-fn same_id(set: &mut Properties) -> Option<Problem> {
+pub(super) fn same_id(set: &mut Properties) -> Option<Problem> {
     let (broker, node) = (set.get("broker.id").cloned(), set.get("node.id").cloned());
     match (broker, node) {
         (Some(broker), Some(node)) if broker.trim() != node.trim() => Some(Problem::new(
             "node.id",
-            format!(
-                "You must set `node.id` to the same value as `broker.id`. broker.id={} node.id={}",
-                broker.trim(),
-                node.trim()
-            ),
+            "You must set `node.id` to the same value as `broker.id`.".into(),
             "remove one of the two",
         )),
         (Some(id), None) => {

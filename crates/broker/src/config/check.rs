@@ -3,27 +3,19 @@
 use super::definition::{Definition, Status};
 use super::error::{Problem, Warning};
 use super::layers::{Properties, definition_of};
+use super::range::invalid_value;
 use super::settings::parse_overrides;
 use super::value::Value;
 use super::values::Values;
-
-/// `ConfigException`'s message.
-pub(super) fn invalid_value(value: &str, key: &str, reason: &str) -> String {
-    format!("Invalid value {value} for configuration {key}: {reason}")
-}
 
 /// Parses `text` and checks its range.
 ///
 /// # Errors
 /// Kafka's message; a password is not in it.
 pub(super) fn check_value(definition: &Definition, key: &str, text: &str) -> Result<Value, String> {
-    let shown = |text: String| if definition.sensitive() { "[hidden]".to_owned() } else { text };
     let value = Value::parse(definition.kind, text)
-        .map_err(|reason| invalid_value(&shown(text.trim().to_owned()), key, &reason))?;
-    definition
-        .range
-        .check(Some(&value))
-        .map_err(|reason| invalid_value(&shown(value.display()), key, &reason))?;
+        .map_err(|reason| invalid_value(text.trim(), key, &reason))?;
+    definition.range.check(key, &value)?;
     Ok(value)
 }
 
@@ -179,7 +171,7 @@ pub(super) fn check_together(values: &Values) -> Vec<Problem> {
         (-1..=number("offsets.topic.replication.factor"))
             .contains(&number("offsets.commit.required.acks")),
         "offsets.commit.required.acks",
-        "offsets.commit.required.acks must be greater or equal -1 and less or equal to offsets.topic.replication.factor",
+        "offsets.commit.required.acks must be greater or equal to -1 and less or equal to offsets.topic.replication.factor",
         "give -1, so that a commit counts once every in-sync replica has it",
     );
     require(
@@ -208,12 +200,6 @@ pub(super) fn check_together(values: &Values) -> Vec<Problem> {
         );
     }
     require(
-        number("group.min.session.timeout.ms") <= number("group.max.session.timeout.ms"),
-        "group.min.session.timeout.ms",
-        "group.min.session.timeout.ms must not exceed group.max.session.timeout.ms: no member could join",
-        "lower it or raise group.max.session.timeout.ms",
-    );
-    require(
         number("log.cleaner.min.compaction.lag.ms") <= number("log.cleaner.max.compaction.lag.ms"),
         "log.cleaner.min.compaction.lag.ms",
         &format!(
@@ -223,18 +209,18 @@ pub(super) fn check_together(values: &Values) -> Vec<Problem> {
         ),
         "lower it or raise log.cleaner.max.compaction.lag.ms",
     );
-    require(
-        number("default.replication.factor") >= 1,
-        "default.replication.factor",
-        "default.replication.factor must be at least 1: no topic could be created",
-        "give at least 1",
-    );
     let overrides = values.text("max.connections.per.ip.overrides").unwrap_or_default();
     require(
         parse_overrides(&overrides).is_some(),
         "max.connections.per.ip.overrides",
         &invalid_value(&overrides, "max.connections.per.ip.overrides", "each item is host:count"),
         "write host:count pairs with commas between, for example 127.0.0.1:200",
+    );
+    require(
+        number("max.connections.per.ip") > 0 || !overrides.is_empty(),
+        "max.connections.per.ip",
+        "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+        "give at least 1, or name the hosts that may connect in max.connections.per.ip.overrides",
     );
     problems
 }

@@ -84,6 +84,12 @@ impl Definition {
         !self.internal && self.origin != Origin::Kafka4
     }
 
+    /// Whether it can be set only dynamically: the replication throttles, which `server.properties` does not know.
+    #[must_use]
+    pub fn is_dynamic_only(&self) -> bool {
+        self.internal && self.scope != Scope::ReadOnly
+    }
+
     /// Whether its value may never be shown.
     #[must_use]
     pub fn sensitive(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::alter::is_writable;
 use super::broker_config::BrokerConfig;
 use super::definition::{Definition, Kind};
-use super::definitions::{TOPIC_DEFINITIONS, all_broker_definitions, topic_definition};
+use super::definitions::{TOPIC_DEFINITIONS, all_broker_definitions, broker_definition};
 use super::layers::{Properties, definition_of, synonyms};
 use super::topic::{self, broker_key_of};
 use super::value::Value;
@@ -79,34 +79,30 @@ pub fn describe_broker(config: &BrokerConfig) -> Vec<DescribedConfig> {
     names.extend(
         all_broker_definitions().filter(|one| one.is_reported()).map(|one| (one.name, Some(one))),
     );
-    names
-        .into_iter()
-        .map(|(name, definition)| {
-            let text =
-                effective.get(name).map(String::as_str).or(definition.and_then(|one| one.default));
-            broker_entry(config, name, definition, text, true)
-        })
-        .collect()
+    let entries = names.into_iter().map(|(name, definition)| {
+        let default = definition.and_then(|one| one.default);
+        let text = effective.get(name).map(String::as_str).or(default);
+        broker_entry(config, name, definition, text, true)
+    });
+    in_kafkas_order(entries.collect())
 }
 
 /// Every dynamic setting for all brokers: the answer for a broker resource without a name.
 #[must_use]
 pub fn describe_cluster_defaults(config: &BrokerConfig) -> Vec<DescribedConfig> {
-    config
-        .layers
-        .cluster
-        .iter()
-        .map(|(name, text)| broker_entry(config, name, definition_of(name), Some(text), false))
-        .collect()
+    let set = config.layers.cluster.iter();
+    let entries =
+        set.map(|(name, text)| broker_entry(config, name, definition_of(name), Some(text), false));
+    in_kafkas_order(entries.collect())
 }
 
 /// Every key of a topic with `overrides`.
 #[must_use]
 pub fn describe_topic(config: &BrokerConfig, overrides: &Properties) -> Vec<DescribedConfig> {
     let effective = topic::layered(&config.topic_properties, overrides);
-    TOPIC_DEFINITIONS
+    let entries = TOPIC_DEFINITIONS
         .iter()
-        .filter(|definition| definition.is_reported())
+        .filter(|definition| definition.is_reported() || overrides.contains_key(definition.name))
         .map(|definition| {
             let name = definition.name;
             let value = printed(
@@ -128,14 +124,15 @@ pub fn describe_topic(config: &BrokerConfig, overrides: &Properties) -> Vec<Desc
                 name: name.to_owned(),
                 value,
                 source: synonyms.first().map_or(ConfigSource::Default, |one| one.source),
-                kind: topic_definition(name).map(|one| one.kind),
+                kind: Some(definition.kind),
                 read_only: false,
                 sensitive: definition.sensitive(),
                 synonyms,
                 documentation: Some(definition.doc()),
             }
         })
-        .collect()
+        .collect();
+    in_kafkas_order(entries)
 }
 
 fn broker_entry(
@@ -183,8 +180,8 @@ fn broker_synonyms(config: &BrokerConfig, name: &str, sensitive: bool) -> Vec<Co
             .filter_map(move |name| layer.get(*name).map(|value| entry(name, value, *source)))
     });
     let defaults = names.iter().filter_map(|name| {
-        let default = super::definitions::broker_definition(name)?.default?;
-        Some(entry(name, default, ConfigSource::Default))
+        let definition = broker_definition(name).filter(|one| !one.is_dynamic_only())?;
+        Some(entry(name, definition.default?, ConfigSource::Default))
     });
     set.chain(defaults).skip_while(|one| one.name != name).collect()
 }
@@ -198,4 +195,25 @@ fn printed(definition: Option<&Definition>, text: Option<&str>) -> Option<String
         ),
         None => Some(text.to_owned()),
     }
+}
+
+/// The order in which Scala's `mutable.HashMap` holds the names, which Kafka never sorts: by bucket, and within one by
+/// hash. Nobody should depend on it, but an answer is easier to compare with Kafka's if it agrees.
+fn in_kafkas_order(mut entries: Vec<DescribedConfig>) -> Vec<DescribedConfig> {
+    let mut buckets = 16;
+    while entries.len() + 1 >= buckets * 3 / 4 {
+        buckets *= 2;
+    }
+    entries.sort_by_cached_key(|entry| {
+        let hash = java_hash(&entry.name);
+        let improved = hash ^ (hash >> 16);
+        (improved as usize & (buckets - 1), improved.cast_signed())
+    });
+    entries
+}
+
+/// `String.hashCode`; over UTF-16, which is one unit per byte for the names of keys.
+fn java_hash(text: &str) -> u32 {
+    text.encode_utf16()
+        .fold(0, |hash: u32, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit)))
 }

@@ -2,7 +2,7 @@
 
 use super::error::Problem;
 use super::values::Values;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// One socket to listen on.
@@ -99,12 +99,12 @@ pub(super) fn read(values: &Values, problems: &mut Vec<Problem>) -> Option<Liste
     let mut parse = |key: &'static str, text: &str| match parse_list(text, &map) {
         Ok(endpoints) => endpoints,
         Err(message) => {
-            problems.push(Problem::new(key, message, "write NAME://host:port, several with commas between, for example PLAINTEXT://127.0.0.1:9092"));
+            problems.push(Problem::new(key, message, "write NAME://host:port with a port from 0 to 65535, several with commas between, for example PLAINTEXT://127.0.0.1:9092"));
             Vec::new()
         }
     };
     let bound = parse("listeners", &values.text("listeners").unwrap_or_default());
-    let advertised_text = values.text("advertised.listeners").filter(|text| !text.is_empty());
+    let advertised_text = values.text("advertised.listeners");
     let advertised = advertised_text.as_deref().map(|text| parse("advertised.listeners", text));
     if problems.len() > before {
         return None;
@@ -231,9 +231,17 @@ fn parse_list(
         .split(',')
         .map(str::trim)
         .filter(|item| !item.is_empty())
-        .map(|item| parse_endpoint(item, map))
+        .map(|item| {
+            parse_endpoint(item, map).map_err(|reason| {
+                format!("Error creating broker listeners from '{text}': {reason}")
+            })
+        })
         .collect::<Result<_, _>>()?;
-    if endpoints.is_empty() { Err("no listener is given".into()) } else { Ok(endpoints) }
+    if endpoints.is_empty() {
+        Err("There must be at least one broker advertised listener.".into())
+    } else {
+        Ok(endpoints)
+    }
 }
 
 /// Kafka's pattern: `^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)`, greedy.
@@ -250,9 +258,7 @@ fn parse_endpoint(
     if !host.bytes().all(allowed) || (host.contains(':') && !is_ipv6(host)) {
         return Err(unable());
     }
-    let port = port
-        .parse::<u16>()
-        .map_err(|_| format!("{}: a port is a number from 0 to 65535", unable()))?;
+    let port = port.parse::<u16>().map_err(|_| unable())?;
     let name = name.to_uppercase();
     let protocol = *map
         .get(&name)
@@ -265,42 +271,49 @@ fn is_ipv6(host: &str) -> bool {
     host.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 
+/// A name given twice takes the last protocol.
 fn parse_map(text: &str) -> Result<BTreeMap<String, SecurityProtocol>, String> {
-    let mut map = BTreeMap::new();
-    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-        let invalid = || format!("{item} is not a listener name and a protocol");
-        let (name, protocol) = item.split_once(':').ok_or_else(invalid)?;
-        let protocol = SecurityProtocol::parse(protocol.trim()).ok_or_else(invalid)?;
-        if map.insert(name.trim().to_uppercase(), protocol).is_some() {
-            return Err(format!("{} is given twice", name.trim()));
-        }
-    }
-    Ok(map)
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(|item| {
+            let (name, protocol) =
+                item.split_once(':').ok_or_else(|| format!("{item} is not a listener name and a protocol"))?;
+            let protocol = protocol.trim();
+            let parsed = SecurityProtocol::parse(protocol)
+                .ok_or_else(|| format!("Invalid security protocol `{protocol}` defined in listener.security.protocol.map"))?;
+            Ok((name.trim().to_uppercase(), parsed))
+        })
+        .collect()
 }
 
 /// Names must differ; so must ports, unless chosen by the system or of one IPv4 and one IPv6 address.
 fn check_distinct(endpoints: &[Endpoint], text: &str, problems: &mut Vec<Problem>) {
     check_names(endpoints, "listeners", text, problems);
-    for (index, one) in endpoints.iter().enumerate() {
-        let same: Vec<_> = endpoints.iter().filter(|other| other.port == one.port).collect();
-        let first = endpoints.iter().position(|other| other.port == one.port) == Some(index);
-        if one.port == 0 || same.len() < 2 || !first {
+    let is_v4 = |endpoint: &&Endpoint| {
+        endpoint.host.as_deref().is_some_and(|host| host.parse::<Ipv4Addr>().is_ok())
+    };
+    let is_v6 = |endpoint: &&Endpoint| endpoint.host.as_deref().is_some_and(is_ipv6);
+    let ports: BTreeSet<u16> = endpoints.iter().map(|endpoint| endpoint.port).collect();
+    for port in ports.into_iter().filter(|&port| port != 0) {
+        let same: Vec<_> = endpoints.iter().filter(|endpoint| endpoint.port == port).collect();
+        let v4 = same.iter().copied().filter(|one| is_v4(one)).count();
+        let v6 = same.iter().copied().filter(|one| is_v6(one)).count();
+        let named = same.len() - v4 - v6;
+        let message = if same.len() < 2 || (v4, v6, named) == (1, 1, 0) {
             continue;
-        }
-        let is_v4 = |endpoint: &Endpoint| {
-            endpoint.host.as_deref().is_some_and(|host| host.parse::<Ipv4Addr>().is_ok())
+        } else if named > 1 {
+            format!("Each listener must have a different port, listeners: {text}")
+        } else if v4 + v6 == 2 {
+            format!(
+                "If you have two listeners on the same port then one needs to be IPv4 and the other IPv6, listeners: {text}, port: {port}"
+            )
+        } else {
+            format!(
+                "Each listener must have a different port unless exactly one listener has an IPv4 address and the other IPv6 address, listeners: {text}, port: {port}"
+            )
         };
-        let is_v6 = |endpoint: &Endpoint| endpoint.host.as_deref().is_some_and(is_ipv6);
-        let one_of_each = same.len() == 2
-            && same.iter().any(|one| is_v4(one))
-            && same.iter().any(|one| is_v6(one));
-        if !one_of_each {
-            problems.push(Problem::new(
-                "listeners",
-                format!("Each listener must have a different port unless exactly one listener has an IPv4 address and the other IPv6 address, listeners: {text}"),
-                "give each listener a port of its own",
-            ));
-        }
+        problems.push(Problem::new("listeners", message, "give each listener a port of its own"));
     }
 }
 
@@ -312,7 +325,7 @@ fn check_names(endpoints: &[Endpoint], key: &'static str, text: &str, problems: 
     if twice {
         problems.push(Problem::new(
             key,
-            format!("Each listener must have a different name, {key}: {text}"),
+            format!("Each listener must have a different name, listeners: {text}"),
             "give each listener a name of its own and map it in listener.security.protocol.map",
         ));
     }

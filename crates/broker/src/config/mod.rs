@@ -33,8 +33,7 @@ mod value;
 mod values;
 
 pub use alter::{
-    AlterError, Operation, apply_operation, validate_cluster_configs,
-    validate_dynamic_broker_configs, validate_topic_configs,
+    AlterError, validate_cluster_configs, validate_dynamic_broker_configs, validate_topic_configs,
 };
 pub use broker_config::{BrokerConfig, Loaded};
 pub use definition::{Area, Definition, Importance, Kind, Origin, Scope, Status};

@@ -37,73 +37,69 @@ pub enum Range {
 }
 
 impl Range {
-    /// Checks `value`; the error is Kafka's reason, to follow `Invalid value X for configuration Y: `.
+    /// Checks what `key` is to be set to.
     ///
     /// # Errors
-    /// The reason, if the value is outside.
-    pub fn check(&self, value: Option<&Value>) -> Result<(), String> {
-        match self {
-            Self::Any => Ok(()),
-            Self::AtLeast(least) => in_order(value, *least, i64::MAX, None),
-            Self::Between(least, most) => in_order(value, *least, *most, None),
-            Self::BetweenOr(least, most, other) => in_order(value, *least, *most, Some(*other)),
-            Self::Fraction(least, most) => match value {
-                None => Err("Value must be non-null".into()),
-                Some(value) => match value.as_f64() {
-                    Some(number) if number < *least => {
-                        Err(format!("Value must be at least {least}"))
-                    }
-                    Some(number) if number > *most => {
-                        Err(format!("Value must be no more than {most}"))
-                    }
-                    _ => Ok(()),
-                },
-            },
-            Self::OneOf(allowed) => match text(value) {
-                Some(text) if allowed.contains(&text) => Ok(()),
-                _ => Err(format!("String must be one of: {}", allowed.join(", "))),
-            },
-            Self::OneOfAnyCase(allowed) => match text(value) {
-                Some(text) if allowed.iter().any(|one| one.eq_ignore_ascii_case(text)) => Ok(()),
-                _ => {
-                    Err(format!("String must be one of (case insensitive): {}", allowed.join(", ")))
-                }
-            },
-            Self::ListOf(allowed) => match value {
-                Some(Value::List(items))
-                    if items.iter().any(|item| !allowed.contains(&item.as_str())) =>
-                {
-                    Err(format!("String must be one of: {}", allowed.join(", ")))
-                }
-                _ => Ok(()),
-            },
-            Self::NonEmptyList => match value {
-                Some(Value::List(items)) if items.is_empty() => {
-                    Err("List must contain at least one element".into())
-                }
-                _ => Ok(()),
-            },
-            Self::NonEmpty => match text(value) {
-                Some("") => Err("String must be non-empty".into()),
-                _ => Ok(()),
-            },
-            Self::NonNull => match value {
-                None => Err("entry must be non null".into()),
-                Some(_) => Ok(()),
-            },
-            Self::ThrottledReplicas => throttled_replicas(value),
-            Self::Release => match text(value) {
-                Some(text) if is_release(text) => Ok(()),
-                _ => Err(format!(
-                    "Version `{}` is not a valid version",
-                    text(value).unwrap_or("null")
-                )),
-            },
-            Self::PoolSize => match value.and_then(Value::as_i64) {
-                Some(number) if number == -1 || number >= 1 => Ok(()),
-                _ => Err("Value can be either -1 or greater than 0".into()),
-            },
+    /// Kafka's message, if the value is outside.
+    pub fn check(&self, key: &str, value: &Value) -> Result<(), String> {
+        match self.reason(key, value) {
+            None => Ok(()),
+            Some((shown, reason)) => Err(invalid_value(&shown, key, &reason)),
         }
+    }
+
+    /// The part of `value` to show, and what is wrong with it.
+    fn reason(&self, key: &str, value: &Value) -> Option<(String, String)> {
+        let reason = match (self, value) {
+            (Self::AtLeast(least), Value::Whole(number)) => in_order(*number, *least, i64::MAX),
+            (Self::Between(least, most), Value::Whole(number)) => in_order(*number, *least, *most),
+            (Self::BetweenOr(least, most, other), Value::Whole(number)) => {
+                let inside = (least..=most).contains(&number) || number == other;
+                (!inside).then(|| {
+                    format!("Value must be between {least} and {most} or equal to {other}")
+                })
+            }
+            (Self::PoolSize, Value::Whole(number)) => (*number != -1 && *number < 1)
+                .then(|| "Value can be either -1 or greater than 0".to_owned()),
+            (Self::Fraction(least, _), Value::Double(number)) if number < least => {
+                Some(format!("Value must be at least {least}"))
+            }
+            (Self::Fraction(_, most), Value::Double(number)) if number > most => {
+                Some(format!("Value must be no more than {most}"))
+            }
+            (Self::OneOf(allowed), Value::Text(text)) => (!allowed.contains(&text.as_str()))
+                .then(|| format!("String must be one of: {}", allowed.join(", "))),
+            (Self::OneOfAnyCase(allowed), Value::Text(text)) => {
+                let found = allowed.iter().any(|one| one.eq_ignore_ascii_case(text));
+                (!found).then(|| {
+                    format!("String must be one of (case insensitive): {}", allowed.join(", "))
+                })
+            }
+            (Self::ListOf(allowed), Value::List(items)) => {
+                let item = items.iter().find(|item| !allowed.contains(&item.as_str()))?;
+                let reason = format!("String must be one of: {}", allowed.join(", "));
+                return Some((item.clone(), reason));
+            }
+            (Self::NonEmptyList, Value::List(items)) => {
+                items.is_empty().then(|| "List must contain at least one element".to_owned())
+            }
+            (Self::NonEmpty, Value::Text(text)) => {
+                text.is_empty().then(|| "String must be non-empty".to_owned())
+            }
+            (Self::ThrottledReplicas, Value::List(items)) => (!are_replicas(items)).then(|| {
+                format!(
+                    "{key} must be the literal '*' or a list of replicas in the following format: \
+                     [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+                )
+            }),
+            (Self::Release, Value::Text(text)) => {
+                (!is_release(text)).then(|| format!("Version {text} is not a valid version"))
+            }
+            // Kafka's other rules are about null, which nobody can write into a file; a value of another type than the
+            // range's cannot come out of the definition's own parser.
+            _ => None,
+        };
+        reason.map(|reason| (value.display(), reason))
     }
 }
 
@@ -128,45 +124,27 @@ impl fmt::Display for Range {
     }
 }
 
-fn in_order(value: Option<&Value>, least: i64, most: i64, or: Option<i64>) -> Result<(), String> {
-    let Some(number) = value.and_then(Value::as_i64) else {
-        return Err("Value must be non-null".into());
-    };
-    let suffix = or.map(|other| format!(" or {other}")).unwrap_or_default();
-    if or == Some(number) {
-        Ok(())
-    } else if number < least {
-        Err(format!("Value must be at least {least}{suffix}"))
+/// `ConfigException`'s message.
+pub(super) fn invalid_value(value: &str, key: &str, reason: &str) -> String {
+    format!("Invalid value {value} for configuration {key}: {reason}")
+}
+
+fn in_order(number: i64, least: i64, most: i64) -> Option<String> {
+    if number < least {
+        Some(format!("Value must be at least {least}"))
     } else if number > most {
-        Err(format!("Value must be no more than {most}{suffix}"))
+        Some(format!("Value must be no more than {most}"))
     } else {
-        Ok(())
+        None
     }
 }
 
-fn text(value: Option<&Value>) -> Option<&str> {
-    match value {
-        Some(Value::Text(text)) => Some(text),
-        _ => None,
-    }
-}
-
-fn throttled_replicas(value: Option<&Value>) -> Result<(), String> {
-    let Some(Value::List(items)) = value else { return Ok(()) };
-    let wildcard = items.len() == 1 && matches!(items[0].trim(), "*" | "none");
+fn are_replicas(items: &[String]) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let pair = |item: &String| {
-        item.split_once(':').is_some_and(|(partition, broker)| {
-            let digits =
-                |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            digits(partition) && digits(broker)
-        })
+        item.split_once(':').is_some_and(|(partition, broker)| digits(partition) && digits(broker))
     };
-    if items.is_empty() || wildcard || items.iter().all(pair) {
-        Ok(())
-    } else {
-        Err("Must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
-            .into())
-    }
+    items.iter().all(pair) || (items.len() == 1 && items[0] == "*")
 }
 
 /// Kafka's `MetadataVersion.fromVersionString`: a release it knows, by its short or full name.

@@ -23,7 +23,7 @@ fn every_default_is_valid_and_every_key_is_defined_once() {
                     .unwrap_or_else(|reason| panic!("{}: {reason}", definition.name));
                 let empty_list = value == Value::List(Vec::new());
                 assert!(
-                    empty_list || definition.range.check(Some(&value)).is_ok(),
+                    empty_list || definition.range.check(definition.name, &value).is_ok(),
                     "{}",
                     definition.name
                 );
@@ -50,4 +50,194 @@ fn with_a_file_kafkas_defaults_hold() {
     assert_eq!(config.node.broker_id, None);
     assert_eq!(config.offsets.topic_replication_factor, 3);
     assert_eq!(config.listeners.all[0].host, None);
+}
+
+/// Kafka's own answers: see the head of the file.
+#[test]
+fn settings_are_judged_as_kafka_judges_them() {
+    let cases = include_str!("../../tests/golden/config_cases.txt");
+    let plain = kafka_like("broker.id=0", "", "");
+    let mut lines = cases.lines().filter(|line| !line.starts_with("//")).peekable();
+    let mut wrong = Vec::new();
+    while let Some(case) = lines.next() {
+        let kafka = lines.next().unwrap().trim().strip_prefix("kafka: ").unwrap();
+        let ours = lines.next_if(|line| line.trim().starts_with("ours: "));
+        let (kind, set) = case.split_once(' ').unwrap_or((case, ""));
+        let expected = match ours {
+            Some(ours) => ours.trim().trim_start_matches("ours: ").split(" -- ").next().unwrap(),
+            None => kafka,
+        };
+        let set = settings(set);
+        let alter = |result: Result<(), AlterError>| match result {
+            Ok(()) => "ok".to_owned(),
+            Err(AlterError::Configuration(message)) => {
+                format!("InvalidConfigurationException: {message}")
+            }
+            Err(AlterError::Value(message)) => format!("ConfigException: {message}"),
+        };
+        let answer = match kind {
+            "topic" => alter(validate_topic_configs(&plain, &set)),
+            "broker" => alter(validate_dynamic_broker_configs(&plain, &set)),
+            "cluster" => alter(validate_cluster_configs(&plain, &set)),
+            _ => match BrokerConfig::from_properties(set, &|_| None) {
+                Ok(_) => "ok".to_owned(),
+                Err(error) => error
+                    .problems
+                    .iter()
+                    .map(|problem| problem.message.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" & "),
+            },
+        };
+        // At the start the words count, not the exception that they come in.
+        let expected = if kind == "start" {
+            let words = expected.split_once("Exception: ").map_or(expected, |(_, words)| words);
+            words.trim_start_matches("requirement failed: ").to_owned()
+        } else {
+            expected.replace("IllegalArgumentException: ", "ConfigException: ")
+        };
+        let said = kind == "start" && answer.split(" & ").any(|one| one == expected);
+        if answer != expected && !said {
+            wrong.push(format!("{case}\n    expected: {expected}\n    answer:   {answer}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Kafka's own answers: see the head of the file.
+#[test]
+fn keys_are_described_as_kafka_describes_them() {
+    let golden = include_str!("../../tests/golden/config_describe.txt");
+    let mut sections: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in golden.lines().filter(|line| !line.starts_with("//")) {
+        match line.strip_prefix("# ") {
+            Some(head) => sections.push((head, Vec::new())),
+            None => sections.last_mut().unwrap().1.push(line),
+        }
+    }
+    for (head, expected) in sections {
+        let parts: Vec<&str> = head.split(" | ").map(str::trim).collect();
+        let config = kafka_like(parts[1], parts[2], parts[3]);
+        let described = match parts[0] {
+            "topic" => describe_topic(&config, &settings(parts[4])),
+            "defaults" => describe_cluster_defaults(&config),
+            _ => describe_broker(&config),
+        };
+        let ours = |name: &str| name.starts_with("barnabas.");
+        let lines: Vec<String> =
+            described.iter().filter(|one| !ours(&one.name)).map(describe_line).collect();
+        if parts[0].ends_with("only what differs") {
+            for line in expected {
+                assert!(lines.iter().any(|one| one == line), "{head}\nmissing: {line}");
+            }
+        } else {
+            let sorted = |lines: &[String]| lines.iter().cloned().collect::<BTreeSet<_>>();
+            let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
+            let (a, b) = (sorted(&lines), sorted(&expected));
+            let difference: Vec<_> = a.symmetric_difference(&b).collect();
+            assert!(difference.is_empty(), "{head}\n{difference:#?}");
+            assert_eq!(lines, expected, "the same lines in another order: {head}");
+        }
+        assert!(described.iter().all(|one| one.kind.is_none() || one.documentation.is_some()));
+    }
+}
+
+#[test]
+fn definitions_state_kafkas_facts() {
+    let golden = include_str!("../../tests/golden/kafka_configs.tsv");
+    let mut seen = 0;
+    for line in golden.lines().filter(|line| !line.starts_with("//")) {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let name = fields[1];
+        let definition = match fields[0] {
+            "topic" => topic_definition(name),
+            _ => broker_definition(name),
+        };
+        let definition = definition.unwrap_or_else(|| panic!("{name} is not defined"));
+        let facts = [
+            fields[0],
+            name,
+            definition.kind.name(),
+            definition.default.unwrap_or("<null>"),
+            &kafka_range(&definition.range),
+            match definition.importance {
+                Importance::High => "HIGH",
+                Importance::Medium => "MEDIUM",
+                Importance::Low => "LOW",
+            },
+            match definition.scope {
+                Scope::ReadOnly => "read-only",
+                Scope::PerBroker => "broker",
+                Scope::ClusterWide => "cluster",
+            },
+            if definition.internal { "internal" } else { "public" },
+            match definition.origin {
+                Origin::Both => "both",
+                Origin::Kafka3 => "3",
+                Origin::Kafka4 => "4",
+                Origin::Barnabas => "ours",
+            },
+        ];
+        assert_eq!(fields, facts);
+        assert!(definition.doc().ends_with('.'), "{name} has no sentence");
+        seen += 1;
+    }
+    let defined: usize = areas().map(|area| area.definitions.len()).sum();
+    let ours =
+        areas().flat_map(|area| area.definitions).filter(|one| one.origin == Origin::Barnabas);
+    assert_eq!(defined, seen + ours.count(), "a key that Kafka does not know must be called ours");
+}
+
+fn kafka_range(range: &Range) -> String {
+    let quoted = |items: &[&str]| format!("[{}]", items.join(", "));
+    match range {
+        Range::Any => String::new(),
+        Range::AtLeast(least) => format!("[{least},...]"),
+        Range::Between(least, most) => format!("[{least},...,{most}]"),
+        Range::BetweenOr(least, most, other) => format!("[{least},...,{most}] or {other}"),
+        Range::Fraction(least, most) => format!("[{least},...,{most}]"),
+        Range::OneOf(items) | Range::ListOf(items) => quoted(items),
+        Range::OneOfAnyCase(items) => format!("(case insensitive) {}", quoted(items)),
+        Range::NonEmptyList => "non-empty list".into(),
+        Range::NonEmpty => "non-empty string".into(),
+        Range::NonNull => "non-null string".into(),
+        Range::ThrottledReplicas => "[partitionId]:[brokerId],[partitionId]:[brokerId],...".into(),
+        Range::Release => "releases".into(),
+        Range::PoolSize => "pool size".into(),
+    }
+}
+
+/// A configuration without regard to what we refuse, as Kafka would build it.
+fn kafka_like(fixed: &str, cluster: &str, broker: &str) -> BrokerConfig {
+    let mut fixed = settings(fixed);
+    broker_config::same_id(&mut fixed);
+    let layers = layers::Layers { fixed, cluster: settings(cluster), broker: settings(broker) };
+    BrokerConfig::build(layers, Vec::new()).unwrap()
+}
+
+/// `a=1;b=2\,3`
+fn settings(text: &str) -> Properties {
+    text.split(';')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(key, value)| (key.to_owned(), value.replace("\\,", ",")))
+        .collect()
+}
+
+fn describe_line(one: &DescribedConfig) -> String {
+    let null = |value: &Option<String>| value.clone().unwrap_or_else(|| "<null>".into());
+    let synonyms: Vec<_> = one
+        .synonyms
+        .iter()
+        .map(|one| format!("{}:{}={}", one.source.code(), one.name, null(&one.value)))
+        .collect();
+    format!(
+        "{}\t{}\t{}\t{}\t{}{}\t{}",
+        one.name,
+        null(&one.value),
+        one.source.code(),
+        one.kind.map_or(0, Kind::code),
+        if one.read_only { "r" } else { "w" },
+        if one.sensitive { "s" } else { "-" },
+        synonyms.join(";")
+    )
 }

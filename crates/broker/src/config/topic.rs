@@ -220,7 +220,7 @@ pub(super) fn layered(defaults: &Properties, overrides: &Properties) -> Properti
     for (key, text) in overrides {
         let valid = topic_definition(key).is_some_and(|definition| {
             Value::parse(definition.kind, text)
-                .is_ok_and(|value| definition.range.check(Some(&value)).is_ok())
+                .is_ok_and(|value| definition.range.check(key, &value).is_ok())
         });
         if valid {
             effective.insert(key.clone(), text.clone());
