@@ -1,5 +1,7 @@
 //! No bytes from outside make decoding panic, or allocate more than its budget.
 
+#![expect(clippy::cast_possible_truncation, reason = "bytes of larger numbers")]
+
 use bytes::Bytes;
 use protocol::messages::{ApiVersionsRequest, FetchRequest, JoinGroupRequest};
 use protocol::messages::{MetadataRequest, ProduceRequest};

@@ -1,5 +1,7 @@
 //! Frames of real Kafka brokers (`golden/README.md`) are read whole and written back byte for byte.
 
+#![expect(clippy::unwrap_used, reason = "a test says so by panicking")]
+
 use bytes::Bytes;
 use protocol::messages::ApiKey;
 use protocol::{Message, Reader, RequestHeader, Writer};
@@ -7,10 +9,8 @@ use protocol::{decode_response_header, encode_response_header};
 use std::path::Path;
 
 fn bytes(hex: &str) -> Bytes {
-    let digits: Vec<u8> =
-        hex.trim().bytes().map(|c| (c as char).to_digit(16).unwrap() as u8).collect();
-    assert_eq!(digits.len() % 2, 0);
-    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+    let pairs = hex.trim().as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
 }
 
 fn reread<M: Message>(reader: &mut Reader, writer: &mut Writer, version: i16) {

@@ -1,6 +1,7 @@
 //! Development commands: `cargo xtask --help`.
 
 mod generate;
+mod schema_check;
 #[cfg(test)]
 mod tidy;
 mod tools;
@@ -24,6 +25,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Compare our schemas with those in the jars of Kafka 3.9 and 4.4, which it fetches.
+    SchemaCheck,
     /// Measure Barnabas beside Apache Kafka: `cargo xtask bench s7 --against 4.3.1`.
     #[command(disable_help_flag = true)]
     Bench {
@@ -36,6 +39,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Generate { check } => generate::run(check),
+        Command::SchemaCheck => schema_check::run(),
         Command::Bench { arguments } => tools::bench(&arguments),
     };
     match result {

@@ -1,0 +1,1 @@
+//! Compares us with real Kafka and with other codecs: see `tests/`.
