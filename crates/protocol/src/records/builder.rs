@@ -217,6 +217,18 @@ impl RecordBatchBuilder {
         Ok(())
     }
 
+    /// Takes the batch away and leaves an empty one of the same settings, offsets from 0.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        let mut empty = Self::new().compression(self.compression).levels(self.levels);
+        empty.header.attributes = self.header.attributes;
+        empty.header.producer_id = self.header.producer_id;
+        empty.header.producer_epoch = self.header.producer_epoch;
+        empty.header.partition_leader_epoch = self.header.partition_leader_epoch;
+        empty.log_append_time = self.log_append_time;
+        std::mem::replace(self, empty)
+    }
+
     /// Records so far.
     #[must_use]
     pub const fn record_count(&self) -> i32 {
