@@ -272,3 +272,6 @@ pub(crate) fn java_host(peer: SocketAddr) -> Arc<str> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
