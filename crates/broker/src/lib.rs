@@ -8,13 +8,16 @@ pub mod config;
 pub mod connection;
 pub mod dispatch;
 mod error_codes;
+mod fetch_session;
 mod groups;
 mod handlers;
 mod inbox;
+mod janitor;
 pub mod listener;
 pub mod output;
 mod partition;
 mod partitions;
+mod producer_ids;
 pub mod reactor;
 pub mod refusals;
 pub mod request;
@@ -22,14 +25,18 @@ pub mod server;
 pub mod timer;
 
 use crate::config::BrokerConfig;
+use crate::fetch_session::FetchSessions;
 use crate::groups::Groups;
+use crate::partitions::Partitions;
+use crate::producer_ids::ProducerIds;
 use crate::reactor::ReceiveBudget;
 use crate::refusals::Refusals;
 use crate::timer::TimerService;
 use arc_swap::ArcSwap;
+use controller::ControllerHandle;
 use metadata::ClusterImage;
 use platform::{Clock, Disk, Random};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// One broker: what its handlers share.
 #[derive(Debug)]
@@ -53,4 +60,12 @@ pub struct Broker {
     /// What is said about connections that we close.
     pub refusals: Refusals,
     pub(crate) receive_budget: ReceiveBudget,
+    /// The partitions on this broker.
+    pub(crate) partitions: Partitions,
+    /// Incremental fetch sessions.
+    pub(crate) fetch_sessions: FetchSessions,
+    /// Ids for idempotent producers.
+    pub(crate) producer_ids: ProducerIds,
+    /// The way to this process's controller driver, once it runs.
+    pub controller: Arc<OnceLock<ControllerHandle>>,
 }

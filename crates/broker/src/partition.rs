@@ -22,16 +22,21 @@ mod settings;
 mod upkeep;
 mod watch;
 
-pub(crate) use append::{Append, AppendFailure, AppendListener, AppendResult, AppendWaiter, Appended};
+pub(crate) use append::{
+    Append, AppendFailure, AppendListener, AppendResult, AppendWaiter, Appended,
+};
 pub(crate) use coordinator_log::{Committed, CoordinatorAppendFailure, CoordinatorRead};
-pub(crate) use describe::{DeleteFailure, Found, OffsetFailure, OffsetLookup, OffsetQuery, ReplicaSize};
+pub(crate) use describe::{
+    DeleteFailure, Found, OffsetFailure, OffsetLookup, OffsetQuery, ReplicaSize,
+};
 pub(crate) use read::{PartitionRead, Read, ReadFailure, Replica};
 pub(crate) use role::{Assignment, Role};
 pub(crate) use settings::{PartitionSettings, RecordChecks};
 pub(crate) use watch::{Interest, Isolation, WaitId, Wake, Watcher};
 
 use crate::committer::Committer;
-use append::{Effects, Queue, Uncommitted, Unflushed};
+pub(crate) use append::Effects;
+use append::{Queue, Uncommitted, Unflushed};
 use arc_swap::ArcSwap;
 use model::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, Timestamp};
 use model::{TopicId, TopicName, TopicPartition};
@@ -171,7 +176,8 @@ impl Partition {
             OpenOrClosed::Open(log) => Log::Open(Box::new(log)),
             OpenOrClosed::Closed(log) => Log::Closed(log),
         };
-        let state = State { role: Role::Unassigned, log, work: None, retention_due: None, was_used: false };
+        let state =
+            State { role: Role::Unassigned, log, work: None, retention_due: None, was_used: false };
         Self { topic, index, state: Mutex::new(state), writer_left: Condvar::new() }
     }
 

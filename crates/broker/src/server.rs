@@ -1,29 +1,44 @@
 //! A running broker: its threads, from start to stop.
 
 use crate::Broker;
+use crate::committer::Committer;
 use crate::config::BrokerConfig;
+use crate::fetch_session::FetchSessions;
 use crate::groups::Groups;
 use crate::inbox::{Inbox, News};
+use crate::janitor::{Janitor, JanitorStop};
 use crate::listener::{Acceptor, AcceptorStop, Admissions, ConnectionLimits, ReactorDoor};
 use crate::listener::{Listener, SocketSettings, bind};
+use crate::partition;
+use crate::partitions::Partitions;
+use crate::producer_ids::{ProducerIdBlock, ProducerIdSource, ProducerIds};
 use crate::reactor::{Reactor, ReactorSettings, ReceiveBudget};
 use crate::refusals::Refusals;
 use crate::timer::TimerService;
 use arc_swap::ArcSwap;
+use controller::ControllerHandle;
 use metadata::ClusterImage;
+use model::BrokerId;
 use platform::{Clock, Disk, Random};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use storage::{LogDirectories, LogDirectoriesConfig};
 use tracing::{error, info, warn};
 
 /// Bounds what is held of frames that have not arrived whole, where `queued.max.request.bytes` does not
 /// say otherwise. Kafka has no bound then.
 const DEFAULT_RECEIVE_BUDGET: usize = 512 << 20;
+
+/// Segments that are kept open for reuse; a process may have 20,000 files on a common system.
+const MAX_OPEN_SEGMENTS: usize = 8_192;
+
+/// Recent batches that are kept in memory, over all partitions.
+const TAIL_CACHE_BYTES: usize = 64 << 20;
 
 /// What a broker sees of the world. Injected, so that a simulator can be the world.
 #[derive(Clone, Debug)]
@@ -51,6 +66,9 @@ pub enum StartError {
         /// Why it does not.
         source: io::Error,
     },
+    /// The log directories cannot be used.
+    #[error(transparent)]
+    Logs(#[from] storage::StartError),
     /// The system refuses threads or polls.
     #[error("the system refuses resources that a broker needs: {0}")]
     System(#[from] io::Error),
@@ -67,6 +85,9 @@ pub struct Server {
     /// One message from every reactor that has ended.
     reactor_ended: mpsc::Receiver<()>,
     control: ControlThread,
+    janitor: JoinHandle<()>,
+    janitor_stop: JanitorStop,
+    committer: JoinHandle<()>,
 }
 
 #[derive(Debug)]
@@ -87,6 +108,13 @@ impl Server {
             (0..reactor_count(&config)).map(|_| Reactor::open()).collect::<io::Result<Vec<_>>>()?;
         let control = ControlThread::start()?;
         let network = config.network.clone();
+        let partitions = open_partitions(&config, &environment)?;
+        let committer = partitions.environment().committer.clone();
+        let controller = Arc::new(OnceLock::new());
+        let producer_ids = ProducerIds::new(Box::new(ControllerIds {
+            control: control.handle.clone(),
+            controller: Arc::clone(&controller),
+        }));
         let groups = Groups::new(
             &config,
             Arc::clone(&environment.clock),
@@ -100,6 +128,10 @@ impl Server {
             config: ArcSwap::from_pointee(config),
             image: ArcSwap::from_pointee(ClusterImage::new()),
             groups,
+            partitions,
+            fetch_sessions: FetchSessions::new(network.fetch_session_cache_slots),
+            producer_ids,
+            controller,
             timers: TimerService::new(polls.len()),
             control: control.handle.clone(),
             refusals: Refusals::default(),
@@ -109,6 +141,14 @@ impl Server {
                 }),
             ),
         });
+
+        let committer = spawn("committer", move || committer.run())?;
+        let janitor_stop = JanitorStop::default();
+        let janitor = {
+            let (broker, stop) = (Arc::clone(&broker), janitor_stop.clone());
+            let janitor = Janitor::new(&broker, broker.clock.now());
+            spawn("janitor", move || janitor.run(&broker, &stop))?
+        };
 
         let settings = ReactorSettings {
             frame_limit: network.request_max_bytes,
@@ -152,7 +192,18 @@ impl Server {
                 "listening"
             );
         }
-        Ok(Self { broker, listeners, acceptor, acceptor_stop, reactors, reactor_ended, control })
+        Ok(Self {
+            broker,
+            listeners,
+            acceptor,
+            acceptor_stop,
+            reactors,
+            reactor_ended,
+            control,
+            janitor,
+            janitor_stop,
+            committer,
+        })
     }
 
     /// What the handlers share.
@@ -170,6 +221,7 @@ impl Server {
     /// Stops: accepts nothing new, answers what is under way for at most `bound`, closes everything.
     pub fn stop(self, bound: Duration) {
         let Self { broker, acceptor, acceptor_stop, reactors, reactor_ended, control, .. } = self;
+        let (janitor, janitor_stop, committer) = (self.janitor, self.janitor_stop, self.committer);
         let deadline = broker.clock.now() + bound;
         acceptor_stop.stop();
         join(acceptor);
@@ -189,7 +241,73 @@ impl Server {
             join(reactor.thread);
         }
         control.stop();
+        janitor_stop.stop();
+        join(janitor);
+        broker.partitions.environment().committer.stop();
+        join(committer);
+        broker.partitions.close();
         info!("stopped");
+    }
+}
+
+/// Locks the log directories and registers the logs that are in them.
+fn open_partitions(
+    config: &BrokerConfig,
+    environment: &Environment,
+) -> Result<Partitions, StartError> {
+    let Environment { clock, random, disk } = environment;
+    // The id that Kafka generates first. It stays: meta.properties remembers it.
+    let generated = BrokerId(config.node.reserved_broker_max_id.saturating_add(1));
+    let broker_id = config.node.broker_id.unwrap_or(generated);
+    let (logs, found) = LogDirectories::open(
+        Arc::clone(disk),
+        Arc::clone(random),
+        LogDirectoriesConfig {
+            paths: config.log.directories.clone(),
+            broker_id,
+            max_open_files: MAX_OPEN_SEGMENTS,
+            tail_cache_bytes: TAIL_CACHE_BYTES,
+        },
+        clock.now(),
+    )?;
+    let shared = partition::Environment {
+        broker_id,
+        lag_max: config.replication.lag_time_max,
+        logs: Arc::new(logs),
+        clock: Arc::clone(clock),
+        committer: Committer::default(),
+        proposals: Box::new(Alone),
+    };
+    Ok(Partitions::new(Arc::new(shared), found))
+}
+
+/// Takes the ISR proposals of a broker that has nobody to replicate to: there are none.
+#[derive(Debug)]
+struct Alone;
+
+impl partition::IsrProposals for Alone {
+    fn propose(&self, proposal: partition::IsrProposal) {
+        warn!(partition = %proposal.topic_partition, "an ISR change is not passed on");
+    }
+}
+
+/// Asks the controller for producer ids, once it runs.
+#[derive(Debug)]
+struct ControllerIds {
+    control: tokio::runtime::Handle,
+    controller: Arc<OnceLock<ControllerHandle>>,
+}
+
+impl ProducerIdSource for ControllerIds {
+    fn request(&self, done: Box<dyn FnOnce(Option<ProducerIdBlock>) + Send>) {
+        let Some(controller) = self.controller.get().cloned() else { return done(None) };
+        self.control.spawn(async move {
+            let block = controller.allocate_producer_ids().await.ok();
+            done(
+                block
+                    .map(|block| ProducerIdBlock { first: block.first, count: block.count.into() }),
+            );
+        });
     }
 }
 

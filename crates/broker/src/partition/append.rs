@@ -8,8 +8,8 @@
 //! `flush.messages` holds answers back until the committer has flushed: no reactor waits for a disk.
 
 use super::watch::{News, Wake};
-use crate::reactor::at_turn_end;
 use super::{Isolation, Partition, Refusal, State};
+use crate::reactor::at_turn_end;
 use model::{Instant, LeaderEpoch, Offset, Timestamp};
 use parking_lot::MutexGuard;
 use protocol::records::validate::ValidatedBatches;
@@ -18,6 +18,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
+use storage::Verification;
 use storage::{AppendError, AppendOrigin, AppendRecords, AppendRequest, PendingAppend, Reserved};
 use tracing::error;
 
@@ -82,12 +83,13 @@ pub(crate) trait AppendListener: Debug + Send + Sync {
     /// thread.
     fn appended(self: Arc<Self>, slot: u32, result: AppendResult);
 
-    /// The append is written and now waits for followers, for ever unless the listener has a deadline.
-    fn awaits_replicas(self: Arc<Self>);
+    /// The append that it numbered `slot` is written and now waits for followers, for ever unless the
+    /// listener has a deadline.
+    fn awaits_replicas(self: Arc<Self>, slot: u32, appended: Appended);
 }
 
 /// One listener's interest in one append.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AppendWaiter {
     /// Whom to tell.
     pub(crate) listener: Arc<dyn AppendListener>,
@@ -129,7 +131,7 @@ impl Queue {
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     appended: Vec<(AppendWaiter, AppendResult)>,
-    awaiting_replicas: Vec<Arc<dyn AppendListener>>,
+    awaiting_replicas: Vec<(AppendWaiter, Appended)>,
     wakes: Vec<Box<dyn Wake>>,
 }
 
@@ -150,8 +152,8 @@ impl Effects {
         for (waiter, result) in self.appended.drain(..) {
             waiter.listener.appended(waiter.slot, result);
         }
-        for listener in self.awaiting_replicas.drain(..) {
-            listener.awaits_replicas();
+        for (waiter, appended) in self.awaiting_replicas.drain(..) {
+            waiter.listener.awaits_replicas(waiter.slot, appended);
         }
         for wake in self.wakes.drain(..) {
             wake.wake();
@@ -208,12 +210,19 @@ impl Partition {
             return Err(AppendFailure::NotEnoughReplicas);
         }
         let leader_epoch = led.leader.leader_epoch();
+        let is_transactional = append.origin == AppendOrigin::Client
+            && append.batches.batches.iter().any(|b| b.header.attributes.is_transactional());
+        // There is no transaction coordinator yet: no transaction can be opened, only continued.
+        let verification = match is_transactional {
+            true => Verification::Required(None),
+            false => Verification::NotRequired,
+        };
         let reserved = led.log.reserve(AppendRequest {
             records: AppendRecords::Assign {
                 batches: append.batches,
                 leader_epoch,
                 origin: append.origin,
-                verification: storage::Verification::NotRequired,
+                verification,
             },
             now: append.now,
         });
@@ -303,7 +312,8 @@ impl Partition {
         let work = state.work.get_or_insert_default();
         for waiting in queue.waiting {
             if waiting.acks_all && waiting.last_offset >= committed {
-                effects.awaiting_replicas.push(Arc::clone(&waiting.waiter.listener));
+                let appended = waiting.appended(log_start_offset);
+                effects.awaiting_replicas.push((waiting.waiter.clone(), appended));
                 let at = work.uncommitted.partition_point(|w| w.last_offset <= waiting.last_offset);
                 work.uncommitted.insert(at, waiting);
             } else {

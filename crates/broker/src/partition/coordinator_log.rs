@@ -1,9 +1,9 @@
 //! How a coordinator uses the partition of an internal topic as its log: it appends batches and is
 //! told when they are committed; a new leader reads the log from its start before it answers anyone.
 
-use super::append::{Append, AppendFailure, AppendListener, AppendResult, AppendWaiter};
+use super::append::{Append, AppendFailure, AppendListener, AppendResult, AppendWaiter, Appended};
 use super::read::{Read, ReadFailure};
-use super::{Isolation, Partition};
+use super::{Effects, Isolation, Partition};
 use bytes::Bytes;
 use model::{LeaderEpoch, Offset};
 use parking_lot::Mutex;
@@ -112,7 +112,9 @@ impl Partition {
             last_fetched_epoch: None,
             replica: None,
         };
-        let answer = self.read(clock.now(), clock.timestamp(), &read, None)?;
+        let mut effects = Effects::default();
+        let answer = self.read(clock.now(), clock.timestamp(), &read, None, &mut effects)?;
+        effects.fire();
         Ok(CoordinatorRead {
             batches: answer.records.to_bytes().map_err(ReadFailure::File)?,
             log_start_offset: answer.log_start_offset,
@@ -137,7 +139,7 @@ impl AppendListener for Listener {
         }));
     }
 
-    fn awaits_replicas(self: Arc<Self>) {}
+    fn awaits_replicas(self: Arc<Self>, _slot: u32, _appended: Appended) {}
 }
 
 impl fmt::Debug for Listener {

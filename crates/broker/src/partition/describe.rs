@@ -201,11 +201,13 @@ impl Partition {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub(crate) fn producers(
-        &self,
-        wall: Timestamp,
-    ) -> Result<Vec<ProducerDescription>, Refusal> {
+    pub(crate) fn producers(&self, wall: Timestamp) -> Result<Vec<ProducerDescription>, Refusal> {
         Ok(self.state.lock().lead(self, None, wall)?.log.producers())
+    }
+
+    /// The first readable offset; -1 if no log is open.
+    pub(crate) fn log_start_offset(&self) -> i64 {
+        self.state.lock().log.opened().map_or(-1, |log| log.log_start_offset().0)
     }
 
     /// Where the log is and how large; `None` if it cannot be told.

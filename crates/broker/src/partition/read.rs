@@ -81,7 +81,8 @@ pub(crate) enum ReadFailure {
 
 impl Partition {
     /// Reads as the leader. With `subscription`, the reader's standing interest is moved to where it
-    /// now stands; it is told of everything that this answer does not carry.
+    /// now stands; it is told of everything that this answer does not carry. `effects` are to be fired
+    /// once the caller has released its locks.
     ///
     /// # Errors
     /// [`ReadFailure`].
@@ -91,6 +92,7 @@ impl Partition {
         wall: Timestamp,
         read: &Read,
         subscription: Option<(&Arc<Watcher>, u32, Interest)>,
+        effects: &mut Effects,
     ) -> Result<PartitionRead, ReadFailure> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -154,11 +156,9 @@ impl Partition {
                 log_start_offset: replica.log_start_offset,
                 leader_log_end_offset: log_end_offset,
             };
-            let mut effects = Effects::default();
             state.step(now, Event::Fetched(fetch), self);
-            state.tell_of_progress(&mut effects);
+            state.tell_of_progress(effects);
             drop(guard);
-            effects.fire();
         } else if !plan.is_in_memory() {
             drop(guard);
         }

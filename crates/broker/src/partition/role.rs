@@ -147,8 +147,9 @@ impl Partition {
             _ => {
                 state.role = Role::Appointed(Box::new(term));
                 if is_open {
-                    // An open log costs nothing more; and errors show at once.
-                    drop(state.take_office(self, environment.clock.timestamp()));
+                    // It costs nothing more. If it fails it has been logged, and whoever needs the
+                    // partition is told.
+                    let _ = state.take_office(self, environment.clock.timestamp());
                 }
                 return Ok(());
             }
@@ -168,6 +169,19 @@ impl Partition {
     pub(crate) fn leader_epoch(&self) -> Option<LeaderEpoch> {
         let state = self.state.lock();
         state.role.is_leader().then(|| state.role.epochs())?.map(|(epoch, _)| epoch)
+    }
+
+    /// Who leads, as far as this broker was told, and in which epoch.
+    pub(crate) fn leadership(&self) -> Option<(Option<BrokerId>, LeaderEpoch)> {
+        let state = self.state.lock();
+        let (epoch, _) = state.role.epochs()?;
+        let leader = match &state.role {
+            Role::Follower(following) => following.leader,
+            Role::Unassigned | Role::Appointed(_) | Role::Leader(_) => {
+                Some(self.topic.environment.broker_id)
+            }
+        };
+        Some((leader, epoch))
     }
 
     /// What the controller said to a proposed ISR.

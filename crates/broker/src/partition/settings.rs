@@ -78,4 +78,9 @@ impl RecordChecks {
     pub(crate) fn rules(&self, origin: Origin, now: Timestamp) -> ValidationRules {
         ValidationRules { origin, now, ..self.rules.clone() }
     }
+
+    /// Whether everything in the log is compressed with zstd by the broker's own doing.
+    pub(crate) fn stores_zstd(&self) -> bool {
+        self.rules.compression == Some(Compression::Zstd)
+    }
 }

@@ -211,8 +211,7 @@ mod tests {
 
     fn subscription(watcher: &Arc<Watcher>, slot: u32) -> Subscription {
         let isolation = Isolation::HighWatermark;
-        let interest =
-            Interest { from: Offset(0), isolation, max_bytes: 100, counts_bytes: true };
+        let interest = Interest { from: Offset(0), isolation, max_bytes: 100, counts_bytes: true };
         Subscription::new(Arc::clone(watcher), slot, interest)
     }
 

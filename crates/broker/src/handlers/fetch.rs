@@ -1,0 +1,673 @@
+//! Fetch (key 1), v0 to v18: v3 size limit of the whole answer (KIP-74), v4 isolation and v2 batches
+//! (KIP-98), v5 log start offset, v7 sessions (KIP-227), v9 leader epochs (KIP-320), v10 zstd
+//! (KIP-110), v11 rack (KIP-392), v12 flexible and divergence (KIP-595), v13 topic ids (KIP-516), v15
+//! replica state (KIP-903), v16 leader hints (KIP-951), v17 directory ids (KIP-853), v18 the
+//! follower's high watermark (KIP-1166).
+//!
+//! Reads what there is; if that is less than `min_bytes` and nothing went wrong, the request waits on
+//! a [`Watcher`] until there is more or `max_wait` is over, and reads again. A session looks only at
+//! partitions that told its watcher of news, that the request names, or that it has not finished with.
+
+use crate::Broker;
+use crate::dispatch::{Api, api};
+use crate::error_codes;
+use crate::fetch_session::{Context, NO_SESSION, Session, SessionRequest, SessionState, Slot};
+use crate::handlers::leader_hint::leader_hint;
+use crate::listener::Listener;
+use crate::partition::{Effects, Interest, Isolation, Partition, PartitionRead, Read, Replica};
+use crate::partition::{Wake, Watcher};
+use crate::request::{Outcome, Parked, Request};
+use model::{BrokerEpoch, BrokerId, Instant, Offset, Timestamp};
+use protocol::messages::FetchRequest;
+use protocol::messages::fetch_response::{
+    AbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch,
+    NodeEndpoint, PartitionData,
+};
+use protocol::records::RecordsError;
+use protocol::records::convert::{down_convert, fetch_magic};
+use protocol::records::validate::INFLATE_LIMIT;
+use protocol::{ErrorCode, Records};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const API: Api = api!(FetchRequest, 0..=18, fetch);
+
+const READ_COMMITTED: i8 = 1;
+
+fn fetch(broker: &Arc<Broker>, request: Request<FetchRequest>) -> Outcome {
+    let limits = Limits::of(broker, &request);
+    let body = &request.body;
+    let context = broker.fetch_sessions.begin(
+        SessionRequest {
+            id: body.session_id,
+            epoch: body.session_epoch,
+            uses_topic_ids: limits.version >= 13,
+            is_follower: limits.replica.is_some(),
+            topics: &body.topics,
+            forgotten: &body.forgotten_topics_data,
+        },
+        broker.clock.now(),
+        &*broker.random,
+    );
+    let scope = match context {
+        Ok(Context::Sessionless) => {
+            let slots = body.topics.iter().flat_map(|topic| {
+                topic.partitions.iter().map(|partition| Slot::new(topic, partition))
+            });
+            Scope::Sessionless { slots: slots.collect(), watcher: None }
+        }
+        Ok(Context::Full(session)) => {
+            Scope::Session { session, epoch: body.session_epoch, is_full: true }
+        }
+        Ok(Context::Incremental(session)) => {
+            Scope::Session { session, epoch: body.session_epoch, is_full: false }
+        }
+        Err(code) => {
+            let error_code = code.code();
+            return request.respond(FetchResponse { error_code, ..Default::default() });
+        }
+    };
+    if let Scope::Session { session, .. } = &scope {
+        session.state.lock().count_as(limits.isolation, limits.min_bytes > 1);
+    }
+    let listener = Arc::clone(request.context.listener());
+    let mut waiting = Waiting { broker: Arc::clone(broker), listener, limits, scope };
+    let may_wait = waiting.limits.max_wait > Duration::ZERO;
+    match waiting.attempt(!may_wait) {
+        Some(response) => request.respond(response),
+        None => {
+            Parking { waiting, request: request.into_parked() }.park();
+            Outcome::Parked
+        }
+    }
+}
+
+/// What one fetch asks for, of all its partitions together.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    version: i16,
+    isolation: Isolation,
+    replica: Option<(BrokerId, Option<BrokerEpoch>)>,
+    min_bytes: u64,
+    max_bytes: usize,
+    max_wait: Duration,
+    deadline: Instant,
+}
+
+impl Limits {
+    fn of(broker: &Broker, request: &Request<FetchRequest>) -> Self {
+        let Request { body, context, .. } = request;
+        let id = match context.api_version {
+            15.. => body.replica_state.replica_id,
+            _ => body.replica_id,
+        };
+        let epoch = Some(body.replica_state.replica_epoch).filter(|&epoch| epoch >= 0);
+        let replica = (id >= 0).then_some((BrokerId(id), epoch.map(BrokerEpoch)));
+        let isolation = match (replica, body.isolation_level) {
+            (Some(_), _) => Isolation::LogEnd,
+            (None, READ_COMMITTED) => Isolation::LastStableOffset,
+            (None, _) => Isolation::HighWatermark,
+        };
+        let bytes = |bytes: i32| usize::try_from(bytes).unwrap_or_default();
+        let max_bytes =
+            bytes(body.max_bytes).min(bytes(broker.config.load().network.fetch_max_bytes));
+        let max_wait = Duration::from_millis(u64::try_from(body.max_wait_ms).unwrap_or_default());
+        Self {
+            version: context.api_version,
+            isolation,
+            replica,
+            min_bytes: bytes(body.min_bytes).min(max_bytes) as u64,
+            max_bytes,
+            max_wait,
+            deadline: context.received_at + max_wait,
+        }
+    }
+
+    fn interest(&self, slot: &Slot) -> Interest {
+        Interest {
+            from: Offset(slot.offset),
+            isolation: self.isolation,
+            max_bytes: u64::try_from(slot.max_bytes).unwrap_or_default(),
+            counts_bytes: self.min_bytes > 1,
+        }
+    }
+}
+
+/// A fetch that may have to read more than once.
+#[derive(Debug)]
+struct Waiting {
+    broker: Arc<Broker>,
+    /// Where the client is: hints name addresses of the same listener.
+    listener: Arc<Listener>,
+    limits: Limits,
+    scope: Scope,
+}
+
+/// Which partitions a fetch is about.
+#[derive(Debug)]
+enum Scope {
+    /// Those that the request names.
+    Sessionless {
+        slots: Vec<Slot>,
+        /// Exists while the fetch waits.
+        watcher: Option<Arc<Watcher>>,
+    },
+    /// Those of a session.
+    Session {
+        session: Arc<Session>,
+        /// The epoch of the request.
+        epoch: i32,
+        /// Whether all are answered, or those that changed.
+        is_full: bool,
+    },
+}
+
+/// What one pass over the partitions brought.
+struct Pass<'a> {
+    broker: &'a Broker,
+    listener: &'a Listener,
+    limits: &'a Limits,
+    now: Instant,
+    wall: Timestamp,
+    /// What the answer may still carry.
+    remaining: usize,
+    /// Whether the first batch found comes whole.
+    min_one_message: bool,
+    bytes: u64,
+    /// Something that must be told at once.
+    is_urgent: bool,
+    /// How many partitions could be read, or failed at it.
+    interesting: usize,
+    effects: Effects,
+}
+
+/// What a partition's read brought.
+struct Answer {
+    data: PartitionData,
+    size: usize,
+}
+
+impl Waiting {
+    /// Reads; `None` if the fetch is to wait. Does not wait if it `is_final`.
+    fn attempt(&mut self, is_final: bool) -> Option<FetchResponse> {
+        let Self { broker, listener, limits, scope } = self;
+        let mut pass = Pass {
+            broker,
+            listener,
+            limits,
+            now: broker.clock.now(),
+            wall: broker.clock.timestamp(),
+            remaining: limits.max_bytes,
+            // Up to version 2 the limits are hard, and a message that does not fit comes truncated.
+            min_one_message: limits.version > 2,
+            bytes: 0,
+            is_urgent: false,
+            interesting: 0,
+            effects: Effects::default(),
+        };
+        let response = match scope {
+            Scope::Sessionless { slots, .. } => {
+                let answers: Vec<_> = slots.iter_mut().map(|slot| pass.read(slot, None)).collect();
+                pass.is_satisfied(is_final).then(|| {
+                    let mut response = ResponseBuilder::new(&pass);
+                    for (slot, answer) in slots.iter().zip(answers) {
+                        response.add(slot, answer.data);
+                    }
+                    response.finish(NO_SESSION)
+                })
+            }
+            Scope::Session { session, epoch, is_full: true } => {
+                pass.read_whole_session(session, *epoch, is_final)
+            }
+            Scope::Session { session, epoch, is_full: false } => {
+                pass.read_changes(session, *epoch, is_final)
+            }
+        };
+        pass.effects.fire();
+        response
+    }
+}
+
+impl Pass<'_> {
+    fn is_satisfied(&self, is_final: bool) -> bool {
+        is_final || self.is_urgent || self.interesting == 0 || self.bytes >= self.limits.min_bytes
+    }
+
+    /// The first answer of a session: every partition, in the order of the request.
+    fn read_whole_session(
+        &mut self,
+        session: &Arc<Session>,
+        epoch: i32,
+        is_final: bool,
+    ) -> Option<FetchResponse> {
+        let mut state = session.state.lock();
+        let state = &mut *state;
+        let mut told = Vec::new();
+        session.watcher.take_ready(&mut told);
+        let mut answers = Vec::with_capacity(state.len());
+        let mut ready = Vec::new();
+        for (number, slot) in (0..).zip(&mut state.slots) {
+            let Some(slot) = slot else { continue };
+            let answer = self.read(slot, Some((&session.watcher, number)));
+            if answer.size > 0 || answer.data.error_code != 0 {
+                ready.push(number);
+            }
+            answers.push((number, answer));
+        }
+        if !self.is_satisfied(is_final) {
+            recount(state, &ready, &session.watcher);
+            return None;
+        }
+        let mut response = ResponseBuilder::new(self);
+        for (number, answer) in answers {
+            let Some(Some(slot)) = state.slots.get_mut(number as usize) else { continue };
+            slot.is_ready = false;
+            remember(slot, &answer.data);
+            response.add(slot, answer.data);
+        }
+        state.ready.clear();
+        ready.into_iter().for_each(|number| state.mark_ready(number));
+        debug_assert_eq!(epoch, crate::fetch_session::INITIAL_EPOCH);
+        Some(response.finish(session.id))
+    }
+
+    /// The later answers: partitions with records, errors, or a watermark or log start that moved.
+    fn read_changes(
+        &mut self,
+        session: &Arc<Session>,
+        epoch: i32,
+        is_final: bool,
+    ) -> Option<FetchResponse> {
+        if !session.is_current(epoch) {
+            // Another request has taken the session over meanwhile.
+            let error_code = ErrorCode::InvalidFetchSessionEpoch.code();
+            let session_id = session.id;
+            return Some(FetchResponse { error_code, session_id, ..Default::default() });
+        }
+        let mut state = session.state.lock();
+        let state = &mut *state;
+        let mut told = Vec::new();
+        session.watcher.take_ready(&mut told);
+        told.into_iter().for_each(|number| state.mark_ready(number));
+        let ready = std::mem::take(&mut state.ready);
+        // Those that are not looked at have nothing to say; that makes them neither errors nor news.
+        self.interesting += state.len() - ready.len();
+        let mut answers = Vec::new();
+        let mut unread = Vec::new();
+        let mut unfinished = Vec::new();
+        for &number in &ready {
+            let Some(Some(slot)) = state.slots.get_mut(number as usize) else { continue };
+            if self.remaining == 0 && !self.min_one_message {
+                self.interesting += 1;
+                unread.push(number);
+                continue;
+            }
+            let answer = self.read(slot, Some((&session.watcher, number)));
+            if answer.size > 0 || answer.data.error_code != 0 {
+                unfinished.push(number);
+            }
+            if is_news(slot, &answer) {
+                answers.push((number, answer));
+            }
+        }
+        if !self.is_satisfied(is_final) {
+            recount(state, &unfinished, &session.watcher);
+            state.ready = ready;
+            return None;
+        }
+        for &number in &ready {
+            if let Some(Some(slot)) = state.slots.get_mut(number as usize) {
+                slot.is_ready = false;
+            }
+        }
+        // Whoever got nothing this time comes first next time.
+        unread.into_iter().chain(unfinished).for_each(|number| state.mark_ready(number));
+        let mut response = ResponseBuilder::new(self);
+        for (number, answer) in answers {
+            let Some(Some(slot)) = state.slots.get_mut(number as usize) else { continue };
+            remember(slot, &answer.data);
+            response.add(slot, answer.data);
+        }
+        Some(response.finish(session.id))
+    }
+
+    /// Reads one partition. With a watcher (and the slot's number in it) the partition knows from here
+    /// on where the reader stands.
+    fn read(&mut self, slot: &mut Slot, watcher: Option<(&Arc<Watcher>, u32)>) -> Answer {
+        let partition = match self.find(slot) {
+            Ok(partition) => partition,
+            Err((code, is_interesting)) => {
+                self.interesting += usize::from(is_interesting);
+                self.is_urgent |= is_interesting;
+                return self.failed(slot, code, watcher);
+            }
+        };
+        self.interesting += 1;
+        let max_bytes = usize::try_from(slot.max_bytes).unwrap_or_default().min(self.remaining);
+        let read = Read {
+            offset: Offset(slot.offset),
+            max_bytes,
+            min_one_message: self.min_one_message,
+            isolation: self.limits.isolation,
+            leader_epoch: slot.leader_epoch,
+            last_fetched_epoch: slot.last_fetched_epoch,
+            replica: self.limits.replica.map(|(id, broker_epoch)| Replica {
+                id,
+                broker_epoch,
+                log_start_offset: Offset(slot.log_start_offset),
+            }),
+        };
+        let interest = self.limits.interest(slot);
+        let subscription = watcher.filter(|_| slot.is_subscribed).map(|(w, n)| (w, n, interest));
+        let result = partition.read(self.now, self.wall, &read, subscription, &mut self.effects);
+        let read = match result {
+            Ok(read) => read,
+            Err(failure) => {
+                self.is_urgent = true;
+                return self.failed(slot, error_codes::read_failure(&failure), watcher);
+            }
+        };
+        if let Some((watcher, number)) = watcher
+            && !std::mem::replace(&mut slot.is_subscribed, true)
+        {
+            partition.subscribe(watcher, number, interest);
+        }
+        self.is_urgent |= read.diverging_epoch.is_some();
+        if read.size > 0 {
+            self.min_one_message = false;
+        }
+        self.remaining = self.remaining.saturating_sub(read.size);
+        self.bytes += read.size as u64;
+        match self.compatible(slot, &partition, read) {
+            Ok(answer) => answer,
+            Err(code) => Answer { data: error(slot, code), size: 0 },
+        }
+    }
+
+    /// The partition, or why there is none and whether that ends a wait: Kafka finds out about unknown
+    /// topics before it reads, and does not hurry for them.
+    fn find(&self, slot: &mut Slot) -> Result<Arc<Partition>, (ErrorCode, bool)> {
+        if let Some(partition) = &slot.partition {
+            return Ok(Arc::clone(partition));
+        }
+        let partitions = &self.broker.partitions;
+        let by_id = self.limits.version >= 13;
+        let found = match by_id {
+            true => partitions.find_by_id(slot.topic_id, slot.index),
+            false => partitions.find(&slot.topic, slot.index),
+        };
+        if let Some(partition) = found {
+            if by_id && slot.topic.is_empty() {
+                slot.topic = (&*partition.topic.name).into();
+            }
+            slot.partition = Some(Arc::clone(&partition));
+            return Ok(partition);
+        }
+        let image = self.broker.image.load();
+        let topic = match by_id {
+            true => image.topic_by_id(slot.topic_id),
+            false => image.topic(&slot.topic),
+        };
+        Err(match topic {
+            Some(topic) if topic.partition(slot.index).is_some() => {
+                (ErrorCode::NotLeaderOrFollower, true)
+            }
+            Some(_) => (ErrorCode::UnknownTopicOrPartition, false),
+            None if !by_id => (ErrorCode::UnknownTopicOrPartition, false),
+            None if slot.topic.is_empty() => (ErrorCode::UnknownTopicId, false),
+            // The session knows the name: has the topic been made anew?
+            None if image.topic(&slot.topic).is_some() => (ErrorCode::InconsistentTopicId, true),
+            None => (ErrorCode::UnknownTopicOrPartition, false),
+        })
+    }
+
+    /// Forgets the partition, which may be another one next time.
+    fn failed(
+        &self,
+        slot: &mut Slot,
+        code: ErrorCode,
+        watcher: Option<(&Arc<Watcher>, u32)>,
+    ) -> Answer {
+        if let Some((watcher, number)) = watcher {
+            slot.unsubscribe(watcher, number);
+        }
+        slot.partition = None;
+        let code = match code {
+            // Version 6 is how consumers say that they know KAFKA_STORAGE_ERROR.
+            ErrorCode::KafkaStorageError if self.limits.version <= 5 => {
+                ErrorCode::NotLeaderOrFollower
+            }
+            code => code,
+        };
+        Answer { data: error(slot, code), size: 0 }
+    }
+
+    /// Puts what was read into a form that the reader's version knows.
+    fn compatible(
+        &self,
+        slot: &Slot,
+        partition: &Partition,
+        read: PartitionRead,
+    ) -> Result<Answer, ErrorCode> {
+        let version = self.limits.version;
+        let mut size = read.size;
+        let mut records = read.records;
+        if version < 10 {
+            let settings = partition.topic.settings.load();
+            if settings.checks.stores_zstd() {
+                return Err(ErrorCode::UnsupportedCompressionType);
+            }
+            if version < 4 {
+                if self.limits.replica.is_none() && !settings.down_conversion {
+                    return Err(ErrorCode::UnsupportedVersion);
+                }
+                records = older(&records, slot, version)?;
+                size = records.len();
+            }
+        }
+        let aborted = read.aborted_transactions.map(|aborted| {
+            aborted
+                .into_iter()
+                .map(|one| AbortedTransaction {
+                    producer_id: one.producer_id.0,
+                    first_offset: one.first_offset.0,
+                })
+                .collect()
+        });
+        let diverging_epoch = read.diverging_epoch.map_or_else(EpochEndOffset::default, |end| {
+            EpochEndOffset { epoch: end.leader_epoch.0, end_offset: end.end_offset.0 }
+        });
+        let data = PartitionData {
+            partition_index: slot.index,
+            error_code: 0,
+            high_watermark: read.high_watermark.0,
+            last_stable_offset: read.last_stable_offset.0,
+            log_start_offset: read.log_start_offset.0,
+            diverging_epoch,
+            aborted_transactions: aborted,
+            records: Some(records),
+            ..Default::default()
+        };
+        Ok(Answer { data, size })
+    }
+}
+
+/// Converts what was read for consumers of versions 0 to 3.
+fn older(records: &Records, slot: &Slot, version: i16) -> Result<Records, ErrorCode> {
+    let bytes = records.to_bytes().map_err(|_| ErrorCode::KafkaStorageError)?;
+    if bytes.is_empty() {
+        return Ok(Records::default());
+    }
+    let limit = usize::try_from(slot.max_bytes).unwrap_or_default();
+    down_convert(&bytes, fetch_magic(version), Offset(slot.offset), limit, INFLATE_LIMIT)
+        .map(|converted| Records::from(converted.records))
+        .map_err(|error| match error {
+            RecordsError::Codec(_) => ErrorCode::UnsupportedCompressionType,
+            RecordsError::Corrupt(_) | RecordsError::Invalid(_) | RecordsError::TooLarge { .. } => {
+                ErrorCode::CorruptMessage
+            }
+        })
+}
+
+/// A partition's answer that says only what is wrong. Its records are empty, never null: librdkafka
+/// and others cannot read null (KAFKA-18646).
+fn error(slot: &Slot, code: ErrorCode) -> PartitionData {
+    PartitionData {
+        partition_index: slot.index,
+        error_code: code.code(),
+        high_watermark: -1,
+        last_stable_offset: -1,
+        log_start_offset: -1,
+        records: Some(Records::default()),
+        ..Default::default()
+    }
+}
+
+/// Whether an incremental answer must have it.
+fn is_news(slot: &Slot, answer: &Answer) -> bool {
+    let data = &answer.data;
+    answer.size > 0
+        || data.error_code != 0
+        || data.high_watermark != slot.told_high_watermark
+        || data.log_start_offset != slot.told_log_start
+        || data.diverging_epoch != EpochEndOffset::default()
+}
+
+/// Notes what the reader now knows. After an error it is told everything again.
+fn remember(slot: &mut Slot, data: &PartitionData) {
+    let diverged = data.diverging_epoch != EpochEndOffset::default();
+    slot.told_high_watermark =
+        if data.error_code != 0 || diverged { -1 } else { data.high_watermark };
+    slot.told_log_start = data.log_start_offset;
+}
+
+/// Lets the partitions tell the watcher again of what it has forgotten when the pass began.
+fn recount(state: &SessionState, numbers: &[u32], watcher: &Arc<Watcher>) {
+    for &number in numbers {
+        if let Some(Some(slot)) = state.slots.get(number as usize)
+            && let Some(partition) = &slot.partition
+        {
+            partition.recount(watcher, number);
+        }
+    }
+}
+
+/// A fetch on its way to wait.
+#[derive(Debug)]
+struct Parking {
+    waiting: Waiting,
+    request: Parked<FetchRequest>,
+}
+
+impl Parking {
+    /// Waits; goes on at once if there is enough by now.
+    fn park(mut self) {
+        let broker = Arc::clone(&self.waiting.broker);
+        let limits = self.waiting.limits;
+        let watcher = match &mut self.waiting.scope {
+            Scope::Session { session, .. } => Arc::clone(&session.watcher),
+            Scope::Sessionless { slots, watcher } => {
+                let watcher = watcher.insert(Arc::default());
+                for (number, slot) in (0..).zip(slots) {
+                    if let Some(partition) = &slot.partition {
+                        partition.subscribe(watcher, number, limits.interest(slot));
+                        slot.is_subscribed = true;
+                    }
+                }
+                Arc::clone(watcher)
+            }
+        };
+        match watcher.wait(limits.min_bytes.max(1), Box::new(self)) {
+            Ok(wait) => {
+                let watcher = Arc::downgrade(&watcher);
+                broker.timers.schedule(limits.deadline, move || {
+                    if let Some(watcher) = watcher.upgrade()
+                        && let Some(wake) = watcher.end_wait(wait)
+                    {
+                        wake.wake();
+                    }
+                });
+            }
+            Err(wake) => wake.wake(),
+        }
+    }
+}
+
+impl Wake for Parking {
+    fn wake(mut self: Box<Self>) {
+        if let Scope::Sessionless { slots, watcher } = &mut self.waiting.scope
+            && let Some(watcher) = watcher.take()
+        {
+            for (number, slot) in (0..).zip(slots) {
+                slot.unsubscribe(&watcher, number);
+            }
+        }
+        let is_over = self.waiting.broker.clock.now() >= self.waiting.limits.deadline;
+        match self.waiting.attempt(is_over) {
+            Some(response) => self.request.respond(response),
+            None => self.park(),
+        }
+    }
+}
+
+/// Puts an answer together.
+struct ResponseBuilder<'a> {
+    broker: &'a Broker,
+    listener: &'a Listener,
+    version: i16,
+    response: FetchResponse,
+}
+
+impl<'a> ResponseBuilder<'a> {
+    fn new(pass: &Pass<'a>) -> Self {
+        Self {
+            broker: pass.broker,
+            listener: pass.listener,
+            version: pass.limits.version,
+            response: FetchResponse::default(),
+        }
+    }
+
+    fn add(&mut self, slot: &Slot, mut data: PartitionData) {
+        if self.version >= 16
+            && [ErrorCode::NotLeaderOrFollower.code(), ErrorCode::FencedLeaderEpoch.code()]
+                .contains(&data.error_code)
+        {
+            self.hint(slot, &mut data);
+        }
+        let topics = &mut self.response.responses;
+        match topics.last_mut() {
+            Some(last) if last.topic_id == slot.topic_id && last.topic == slot.topic => {
+                last.partitions.push(data);
+            }
+            _ => topics.push(FetchableTopicResponse {
+                topic: slot.topic.clone(),
+                topic_id: slot.topic_id,
+                partitions: vec![data],
+            }),
+        }
+    }
+
+    fn hint(&mut self, slot: &Slot, data: &mut PartitionData) {
+        let image = self.broker.image.load();
+        let Some(topic) = image.topic_by_id(slot.topic_id) else { return };
+        let hint = leader_hint(self.broker, &self.listener.name, topic.name(), slot.index);
+        data.current_leader =
+            LeaderIdAndEpoch { leader_id: hint.leader_id, leader_epoch: hint.leader_epoch };
+        if let Some(node) = hint.node
+            && !self.response.node_endpoints.iter().any(|known| known.node_id == node.id)
+        {
+            self.response.node_endpoints.push(NodeEndpoint {
+                node_id: node.id,
+                host: node.host.into(),
+                port: node.port,
+                rack: node.rack.map(Into::into),
+            });
+        }
+    }
+
+    fn finish(mut self, session_id: i32) -> FetchResponse {
+        self.response.session_id = session_id;
+        self.response
+    }
+}

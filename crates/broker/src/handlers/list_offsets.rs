@@ -1,0 +1,168 @@
+//! ListOffsets (key 2), v0 to v11: v0 a list of segment starts by file time, v1 one offset by record
+//! time, v2 isolation (KIP-98), v4 leader epochs (KIP-320), v6 flexible, v7 max timestamp (KIP-734),
+//! v8 local start (KIP-405), v9 end of tiered storage (KIP-1005), v10 timeout (KIP-1075), v11 start
+//! of what is to be tiered (KIP-1023).
+
+use crate::Broker;
+use crate::dispatch::{Api, api};
+use crate::error_codes;
+use crate::handlers::find_partition;
+use crate::partition::{Found, Isolation, OffsetFailure, OffsetLookup, OffsetQuery};
+use crate::request::{Outcome, Request};
+use bytestring::ByteString;
+use model::{LeaderEpoch, Timestamp};
+use protocol::ErrorCode;
+use protocol::messages::ListOffsetsRequest;
+use protocol::messages::list_offsets_request::ListOffsetsPartition;
+use protocol::messages::list_offsets_response::{
+    ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse,
+};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+pub(crate) const API: Api = api!(ListOffsetsRequest, 0..=11, list_offsets);
+
+/// `ReplicaId` of a consumer, and of a tool that looks at any replica.
+const CONSUMER: i32 = -1;
+const READ_COMMITTED: i8 = 1;
+
+fn list_offsets(broker: &Arc<Broker>, request: Request<ListOffsetsRequest>) -> Outcome {
+    let version = request.context.api_version;
+    let body = &request.body;
+    let isolation = match (body.replica_id, body.isolation_level) {
+        (0.., _) => Isolation::LogEnd,
+        (_, READ_COMMITTED) => Isolation::LastStableOffset,
+        (CONSUMER, _) => Isolation::HighWatermark,
+        // Kafka's debugging consumer sees what consumers see.
+        (_, _) => Isolation::HighWatermark,
+    };
+    let lookup = Lookup { broker, version, isolation, wall: broker.clock.timestamp() };
+    let duplicates = duplicates(body);
+    let topics = body
+        .topics
+        .iter()
+        .map(|topic| ListOffsetsTopicResponse {
+            name: topic.name.clone(),
+            partitions: topic
+                .partitions
+                .iter()
+                .map(|partition| {
+                    let key = (topic.name.clone(), partition.partition_index);
+                    match duplicates.contains(&key) {
+                        true => failed(partition, ErrorCode::InvalidRequest),
+                        false => lookup.answer(&topic.name, partition),
+                    }
+                })
+                .collect(),
+        })
+        .collect();
+    request.respond(ListOffsetsResponse { topics, ..Default::default() })
+}
+
+fn duplicates(body: &ListOffsetsRequest) -> HashSet<(ByteString, i32)> {
+    let mut seen = HashSet::new();
+    let mut twice = HashSet::new();
+    for topic in &body.topics {
+        for partition in &topic.partitions {
+            let key = (topic.name.clone(), partition.partition_index);
+            if !seen.insert(key.clone()) {
+                twice.insert(key);
+            }
+        }
+    }
+    twice
+}
+
+struct Lookup<'a> {
+    broker: &'a Broker,
+    version: i16,
+    isolation: Isolation,
+    wall: Timestamp,
+}
+
+impl Lookup<'_> {
+    fn answer(&self, topic: &str, asked: &ListOffsetsPartition) -> ListOffsetsPartitionResponse {
+        let result = match self.version {
+            0 => self.old_style(topic, asked),
+            _ => self.by_timestamp(topic, asked),
+        };
+        result.unwrap_or_else(|code| failed(asked, code))
+    }
+
+    fn old_style(
+        &self,
+        topic: &str,
+        asked: &ListOffsetsPartition,
+    ) -> Result<ListOffsetsPartitionResponse, ErrorCode> {
+        let partition = find_partition(self.broker, topic, asked.partition_index)?;
+        let max = usize::try_from(asked.max_num_offsets).unwrap_or_default();
+        let offsets = partition
+            .offsets_before(self.wall, self.isolation, Timestamp(asked.timestamp), max)
+            .map_err(|failure| self.code(&failure))?;
+        Ok(ListOffsetsPartitionResponse {
+            partition_index: asked.partition_index,
+            old_style_offsets: offsets.into_iter().map(|offset| offset.0).collect(),
+            ..Default::default()
+        })
+    }
+
+    fn by_timestamp(
+        &self,
+        topic: &str,
+        asked: &ListOffsetsPartition,
+    ) -> Result<ListOffsetsPartitionResponse, ErrorCode> {
+        let query = query(asked.timestamp, self.version)?;
+        let partition = find_partition(self.broker, topic, asked.partition_index)?;
+        let lookup = OffsetLookup {
+            query,
+            isolation: self.isolation,
+            leader_epoch: (asked.current_leader_epoch >= 0)
+                .then_some(LeaderEpoch(asked.current_leader_epoch)),
+        };
+        let found =
+            partition.offset_for(self.wall, lookup).map_err(|failure| self.code(&failure))?;
+        let answer = ListOffsetsPartitionResponse {
+            partition_index: asked.partition_index,
+            ..Default::default()
+        };
+        Ok(match found {
+            None => answer,
+            Some(Found { offset, timestamp, leader_epoch }) => ListOffsetsPartitionResponse {
+                offset: offset.0,
+                timestamp: timestamp.map_or(-1, |timestamp| timestamp.0),
+                leader_epoch: leader_epoch.map_or(-1, |epoch| epoch.0),
+                ..answer
+            },
+        })
+    }
+
+    fn code(&self, failure: &OffsetFailure) -> ErrorCode {
+        match error_codes::offset_failure(failure) {
+            // Version 5 is how clients say that they know OFFSET_NOT_AVAILABLE.
+            ErrorCode::OffsetNotAvailable if self.version < 5 => ErrorCode::LeaderNotAvailable,
+            code => code,
+        }
+    }
+}
+
+/// What a timestamp asks for, if the version may ask it.
+fn query(timestamp: i64, version: i16) -> Result<OffsetQuery, ErrorCode> {
+    match timestamp {
+        0.. => Ok(OffsetQuery::At(Timestamp(timestamp))),
+        -1 => Ok(OffsetQuery::Latest),
+        -2 => Ok(OffsetQuery::Earliest),
+        -3 if version >= 7 => Ok(OffsetQuery::MaxTimestamp),
+        -4 if version >= 8 => Ok(OffsetQuery::Earliest),
+        -5 if version >= 9 => Ok(OffsetQuery::LatestTiered),
+        -6 if version >= 11 => Ok(OffsetQuery::LatestTiered),
+        _ => Err(ErrorCode::UnsupportedVersion),
+    }
+}
+
+fn failed(asked: &ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse {
+    ListOffsetsPartitionResponse {
+        partition_index: asked.partition_index,
+        error_code: code.code(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,429 @@
+//! Produce (key 0), v0 to v13: v3 record batches and transactions (KIP-98), v5 log start offset, v7
+//! zstd (KIP-110), v8 record errors and messages (KIP-467), v9 flexible, v10 leader hints (KIP-951),
+//! v13 topic ids (KIP-516). Appends a batch whole or not at all; a partition's failure is its own.
+//!
+//! Every append is queued and written at the end of the reactor's turn, so the request is always
+//! parked. `acks=0` is answered by silence, or by closing the connection if anything failed: that is
+//! how such a producer learns to ask for new metadata.
+
+use crate::Broker;
+use crate::dispatch::{Api, api};
+use crate::error_codes;
+use crate::handlers::find_partition;
+use crate::handlers::leader_hint::{LeaderHint, leader_hint};
+use crate::partition::{Append, AppendListener, AppendResult, AppendWaiter, Appended, Partition};
+use crate::request::{CloseReason, Outcome, ParkedResponder, Request, RequestContext};
+use model::{Timestamp, TopicId};
+use parking_lot::Mutex;
+use protocol::ErrorCode;
+use protocol::messages::ProduceRequest;
+use protocol::messages::produce_request::PartitionProduceData;
+use protocol::messages::produce_response::{
+    BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse,
+    ProduceResponse, TopicProduceResponse,
+};
+use protocol::records::validate::{self, Origin, ValidationError, ValidationErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+use storage::AppendOrigin;
+
+pub(crate) const API: Api = api!(ProduceRequest, 0..=13, produce);
+
+/// Who may write to internal topics by hand.
+const ADMIN_CLIENT_ID: &str = "__admin_client";
+
+fn produce(broker: &Arc<Broker>, request: Request<ProduceRequest>) -> Outcome {
+    let Request { body, context, responder } = request;
+    let wall = broker.clock.timestamp();
+    let total = body.topic_data.iter().map(|topic| topic.partition_data.len()).sum::<usize>();
+    let progress = Arc::new(Progress {
+        broker: Arc::clone(broker),
+        context,
+        acks: body.acks,
+        timeout: Duration::from_millis(u64::try_from(body.timeout_ms).unwrap_or_default()),
+        state: Mutex::new(State {
+            responder: Some(responder.park()),
+            response: ProduceResponse { responses: skeleton(&body), ..Default::default() },
+            // One more, so that nothing ends before everything has begun.
+            missing: total + 1,
+            failed: false,
+            has_deadline: false,
+        }),
+    });
+    let refusal = whole_request_refusal(&body);
+    let mut slot = 0;
+    for topic in body.topic_data {
+        for data in topic.partition_data {
+            let attempt = match refusal {
+                Some(code) => Err(Failure::from(code)),
+                None => progress.append(&topic.name, topic.topic_id, data, slot, wall),
+            };
+            if let Err(failure) = attempt {
+                progress.end(slot, Err(failure));
+            }
+            slot += 1;
+        }
+    }
+    progress.release();
+    Outcome::Parked
+}
+
+/// Transactional batches need a transactional id; without one Kafka takes the writer for one that is
+/// not allowed to use it.
+fn whole_request_refusal(body: &ProduceRequest) -> Option<ErrorCode> {
+    if body.transactional_id.is_some() {
+        return None;
+    }
+    let is_transactional = |data: &PartitionProduceData| {
+        let first = data.records.as_ref()?.parts().first()?;
+        let protocol::RecordsPart::Bytes(bytes) = first else { return None };
+        let batch = protocol::records::Batches::new(bytes).next()?.ok()?;
+        Some(batch.is_transactional())
+    };
+    body.topic_data
+        .iter()
+        .flat_map(|topic| &topic.partition_data)
+        .any(|data| is_transactional(data) == Some(true))
+        .then_some(ErrorCode::TransactionalIdAuthorizationFailed)
+}
+
+fn skeleton(body: &ProduceRequest) -> Vec<TopicProduceResponse> {
+    let partition = |data: &PartitionProduceData| PartitionProduceResponse {
+        index: data.index,
+        base_offset: -1,
+        log_append_time_ms: -1,
+        log_start_offset: -1,
+        ..Default::default()
+    };
+    body.topic_data
+        .iter()
+        .map(|topic| TopicProduceResponse {
+            name: topic.name.clone(),
+            topic_id: topic.topic_id,
+            partition_responses: topic.partition_data.iter().map(partition).collect(),
+        })
+        .collect()
+}
+
+/// A Produce on its way.
+#[derive(Debug)]
+struct Progress {
+    broker: Arc<Broker>,
+    context: RequestContext,
+    acks: i16,
+    timeout: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// `None` once answered.
+    responder: Option<ParkedResponder<ProduceRequest>>,
+    response: ProduceResponse,
+    missing: usize,
+    failed: bool,
+    has_deadline: bool,
+}
+
+/// Why nothing was appended to a partition.
+#[derive(Debug)]
+struct Failure {
+    code: ErrorCode,
+    /// What the records were refused for.
+    invalid: Option<ValidationError>,
+    log_start_offset: i64,
+    hint: Option<LeaderHint>,
+}
+
+impl From<ErrorCode> for Failure {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, invalid: None, log_start_offset: -1, hint: None }
+    }
+}
+
+impl Progress {
+    /// Begins the append to one partition. `Ok` if its end will be told.
+    fn append(
+        self: &Arc<Self>,
+        topic: &str,
+        topic_id: TopicId,
+        data: PartitionProduceData,
+        slot: u32,
+        wall: Timestamp,
+    ) -> Result<(), Failure> {
+        let version = self.context.api_version;
+        let partition = self.find(topic, topic_id, data.index);
+        if let Err(code @ (ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId)) =
+            partition
+        {
+            return Err(code.into());
+        }
+        let records = data.records.unwrap_or_default().to_bytes().unwrap_or_default();
+        validate::check_produce(version, &records)
+            .map_err(|error| Failure::from(error_codes::validation_error(error.kind)))?;
+        if !matches!(self.acks, -1..=1) {
+            return Err(ErrorCode::InvalidRequiredAcks.into());
+        }
+        let partition = partition.map_err(|code| self.hinted(code, topic, data.index))?;
+        if is_internal(&partition.topic.name) && self.context.client_id != ADMIN_CLIENT_ID {
+            return Err(ErrorCode::InvalidTopicException.into());
+        }
+        let rules = partition.topic.settings.load().checks.rules(Origin::Client, wall);
+        let batches = validate::validate(&records, &rules)
+            .map_err(|error| Failure::invalid(error, &partition))?;
+        if let Some(at) = batches.log_append_time {
+            self.state.lock().place(slot).log_append_time_ms = at.0;
+        }
+        let append = Append {
+            batches,
+            origin: AppendOrigin::Client,
+            acks_all: self.acks == -1,
+            leader_epoch: None,
+            now: wall,
+        };
+        let waiter = AppendWaiter { listener: Arc::clone(self) as _, slot };
+        match partition.enqueue(append, waiter) {
+            Ok(true) => Ok(()),
+            // No whole batch: nothing to do, which went well.
+            Ok(false) => {
+                self.end(slot, Ok(None));
+                Ok(())
+            }
+            Err(failure) => {
+                let code = error_codes::append_failure(&failure);
+                let mut failure = self.hinted(code, &partition.topic.name, data.index);
+                failure.log_start_offset = log_start_for(code, &partition);
+                Err(failure)
+            }
+        }
+    }
+
+    fn find(&self, topic: &str, id: TopicId, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+        let partitions = &self.broker.partitions;
+        if self.context.api_version >= 13 {
+            return partitions.find_by_id(id, index).ok_or_else(|| {
+                let image = self.broker.image.load();
+                match image.topic_by_id(id) {
+                    None => ErrorCode::UnknownTopicId,
+                    Some(topic) if topic.partition(index).is_none() => {
+                        ErrorCode::UnknownTopicOrPartition
+                    }
+                    Some(_) => ErrorCode::NotLeaderOrFollower,
+                }
+            });
+        }
+        find_partition(&self.broker, topic, index)
+    }
+
+    /// KIP-951: says who leads instead.
+    fn hinted(&self, code: ErrorCode, topic: &str, index: i32) -> Failure {
+        let mut failure = Failure::from(code);
+        if code == ErrorCode::NotLeaderOrFollower && self.context.api_version >= 10 {
+            let listener = &self.context.listener().name;
+            failure.hint = Some(leader_hint(&self.broker, listener, topic, index));
+        }
+        failure
+    }
+
+    fn end(&self, slot: u32, result: Result<Option<Appended>, Failure>) {
+        let mut state = self.state.lock();
+        if state.responder.is_none() {
+            return;
+        }
+        match result {
+            Ok(appended) => {
+                let place = state.place(slot);
+                place.error_code = 0;
+                if let Some(appended) = appended {
+                    place.fill(&appended);
+                }
+            }
+            Err(failure) => state.fail(slot, failure, self.context.api_version),
+        }
+        self.release_locked(state);
+    }
+
+    fn release(&self) {
+        self.release_locked(self.state.lock());
+    }
+
+    fn release_locked(&self, mut state: parking_lot::MutexGuard<'_, State>) {
+        state.missing -= 1;
+        if state.missing == 0 {
+            let responder = state.responder.take();
+            let response = std::mem::take(&mut state.response);
+            let failed = state.failed;
+            drop(state);
+            self.finish(responder, &response, failed);
+        }
+    }
+
+    fn finish(
+        &self,
+        responder: Option<ParkedResponder<ProduceRequest>>,
+        response: &ProduceResponse,
+        failed: bool,
+    ) {
+        let Some(responder) = responder else { return };
+        match (self.acks, failed) {
+            (0, false) => responder.finish_silently(),
+            (0, true) => responder.close(CloseReason::SilentProduceFailed),
+            _ => responder.respond(response),
+        }
+    }
+
+    /// The deadline: what is still missing is answered as it is, which is REQUEST_TIMED_OUT.
+    fn expire(&self) {
+        let mut state = self.state.lock();
+        let responder = state.responder.take();
+        let response = std::mem::take(&mut state.response);
+        drop(state);
+        self.finish(responder, &response, false);
+    }
+}
+
+impl AppendListener for Progress {
+    fn appended(self: Arc<Self>, slot: u32, result: AppendResult) {
+        let result = result.map(Some).map_err(|failure| {
+            let code = error_codes::append_failure(&failure);
+            match self.location(slot) {
+                Some((topic, index)) => self.hinted(code, &topic, index),
+                None => code.into(),
+            }
+        });
+        self.end(slot, result);
+    }
+
+    fn awaits_replicas(self: Arc<Self>, slot: u32, appended: Appended) {
+        let mut state = self.state.lock();
+        let place = state.place(slot);
+        place.fill(&appended);
+        place.error_code = ErrorCode::RequestTimedOut.code();
+        if std::mem::replace(&mut state.has_deadline, true) {
+            return;
+        }
+        drop(state);
+        let deadline = self.context.received_at + self.timeout;
+        let progress = Arc::downgrade(&self);
+        self.broker.timers.schedule(deadline, move || {
+            if let Some(progress) = progress.upgrade() {
+                progress.expire();
+            }
+        });
+    }
+}
+
+impl Progress {
+    fn location(&self, slot: u32) -> Option<(String, i32)> {
+        let mut state = self.state.lock();
+        state.responder.as_ref()?;
+        let index = state.place(slot).index;
+        let mut rest = slot as usize;
+        for topic in &state.response.responses {
+            match rest.checked_sub(topic.partition_responses.len()) {
+                Some(next) => rest = next,
+                None if self.context.api_version >= 13 => {
+                    let image = self.broker.image.load();
+                    return Some((image.topic_by_id(topic.topic_id)?.name().to_string(), index));
+                }
+                None => return Some((topic.name.to_string(), index)),
+            }
+        }
+        None
+    }
+}
+
+impl State {
+    /// The answer for the partition that is number `slot` in the request.
+    fn place(&mut self, slot: u32) -> &mut PartitionProduceResponse {
+        let mut rest = slot as usize;
+        for topic in &mut self.response.responses {
+            match rest.checked_sub(topic.partition_responses.len()) {
+                Some(next) => rest = next,
+                None => return &mut topic.partition_responses[rest],
+            }
+        }
+        unreachable!("slot {slot} is one of the request's partitions")
+    }
+
+    fn fail(&mut self, slot: u32, failure: Failure, version: i16) {
+        self.failed = true;
+        let code = match failure.code {
+            // Version 4 is how clients say that they know KAFKA_STORAGE_ERROR.
+            ErrorCode::KafkaStorageError if version <= 3 => ErrorCode::NotLeaderOrFollower,
+            code => code,
+        };
+        let place = self.place(slot);
+        place.error_code = code.code();
+        place.base_offset = -1;
+        place.log_append_time_ms = -1;
+        place.log_start_offset = failure.log_start_offset;
+        if let Some(invalid) = failure.invalid.filter(|invalid| !invalid.record_errors.is_empty()) {
+            place.error_message = Some(invalid.message.into_owned().into());
+            place.record_errors = invalid
+                .record_errors
+                .iter()
+                .map(|error| BatchIndexAndErrorMessage {
+                    batch_index: error.batch_index,
+                    batch_index_error_message: Some(error.refusal.to_string().into()),
+                })
+                .collect();
+        }
+        let Some(hint) = failure.hint else { return };
+        place.current_leader =
+            LeaderIdAndEpoch { leader_id: hint.leader_id, leader_epoch: hint.leader_epoch };
+        if let Some(node) = hint.node
+            && !self.response.node_endpoints.iter().any(|known| known.node_id == node.id)
+        {
+            self.response.node_endpoints.push(NodeEndpoint {
+                node_id: node.id,
+                host: node.host.into(),
+                port: node.port,
+                rack: node.rack.map(Into::into),
+            });
+        }
+    }
+}
+
+impl Failure {
+    fn invalid(error: ValidationError, partition: &Arc<Partition>) -> Self {
+        let code = error_codes::validation_error(error.kind);
+        let log_start_offset = match error.kind {
+            ValidationErrorKind::CorruptMessage | ValidationErrorKind::MessageTooLarge => -1,
+            ValidationErrorKind::InvalidTimestamp
+            | ValidationErrorKind::UnsupportedCompressionType
+            | ValidationErrorKind::InvalidRecord => partition.log_start_offset(),
+        };
+        Self { code, invalid: Some(error), log_start_offset, hint: None }
+    }
+}
+
+/// Kafka tells the log's start with the errors that it did not expect from healthy clients.
+fn log_start_for(code: ErrorCode, partition: &Arc<Partition>) -> i64 {
+    let expected = [
+        ErrorCode::NotLeaderOrFollower,
+        ErrorCode::KafkaStorageError,
+        ErrorCode::RecordListTooLarge,
+        ErrorCode::CorruptMessage,
+    ];
+    if expected.contains(&code) { -1 } else { partition.log_start_offset() }
+}
+
+/// Whether only brokers write to `topic`.
+pub(crate) fn is_internal(topic: &str) -> bool {
+    matches!(topic, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
+}
+
+trait Fill {
+    fn fill(&mut self, appended: &Appended);
+}
+
+impl Fill for PartitionProduceResponse {
+    fn fill(&mut self, appended: &Appended) {
+        self.base_offset = appended.first_offset.0;
+        self.log_start_offset = appended.log_start_offset.0;
+        if let Some(timestamp) = appended.duplicate_of {
+            self.log_append_time_ms = timestamp.0;
+        }
+    }
+}
