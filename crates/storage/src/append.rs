@@ -5,10 +5,10 @@
 //! the write fails they are all forgotten and rebuilt from what the disk holds: else the retry of a
 //! batch that never reached the disk would be taken for a duplicate.
 
-use crate::partition_log::PendingAppend;
-use crate::stand_in::ValidatedBatches;
+use crate::pending::PendingAppend;
 use bytes::Bytes;
 use model::{LeaderEpoch, Offset, Timestamp};
+use protocol::records::validate::ValidatedBatches;
 
 /// Who wrote the batches; decides which checks apply. Kafka's `AppendOrigin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum AppendOrigin {
 pub enum AppendRecords {
     /// Batches for which this broker, as leader, assigns offsets and the leader epoch.
     Assign {
-        /// The batches, checked by `protocol::records::validate`.
+        /// The batches, checked by [`protocol::records::validate::validate`].
         batches: ValidatedBatches,
         /// The leader's epoch.
         leader_epoch: LeaderEpoch,

@@ -1,19 +1,53 @@
-//! One partition's log on a [`platform::Disk`], in Kafka's own files.
+//! One partition's log on a [`platform::Disk`], in Kafka's own files: a directory that Kafka wrote opens
+//! here, and the other way round.
+//!
+//! [`LogDirectories`] finds the logs of `log.dirs`; a [`ClosedLog`] becomes a [`PartitionLog`] when
+//! somebody uses it.
+//!
+//! # Non-obvious
+//! - What is reserved is provisional. A failed write takes the log offline; its state is rebuilt from
+//!   the disk, and published records must all be there.
+//! - Only what a sync returned for is durable; a failed sync is never repeated.
+//! - An index entry names the *last* offset of the batch at its position.
+//! - A segment's size in memory counts what is reserved; readers stop at what is published.
+//! - Files may outlive their names: a reader keeps the file that it was given.
 
 mod append;
+mod checkpoint;
+mod deletions;
+mod directory_name;
+mod entry_file;
 mod error;
+mod files;
+mod flush;
+mod leader_epochs;
 mod log_config;
 mod log_directories;
+mod meta_properties;
+mod offset_index;
 mod partition_log;
+mod partition_metadata;
+mod pending;
 mod producer_state;
 mod read;
-pub mod stand_in;
+mod read_plan;
+mod recovery;
+mod registry;
+mod scan;
+mod segment;
+mod snapshot;
+mod tail;
+mod time_index;
+mod transaction_index;
 
 pub use append::{AppendOrigin, AppendRecords, AppendRequest, Appended, Duplicate, Reserved};
 pub use append::{Verification, VerificationGuard};
 pub use error::{AppendError, DiskError, LogError, ReadError};
+pub use flush::FlushWork;
 pub use log_config::{CleanupPolicy, LogConfig};
 pub use log_directories::{LogDirectories, LogDirectoriesConfig, LogDirectory, StartError};
-pub use partition_log::{ClosedLog, FlushWork, PartitionLog, PendingAppend, ReadPlan};
+pub use partition_log::{ClosedLog, PartitionLog};
+pub use pending::PendingAppend;
 pub use producer_state::ProducerDescription;
 pub use read::{AbortedTransaction, EpochEnd, LogRead, ReadRequest, TimestampOffset};
+pub use read_plan::ReadPlan;

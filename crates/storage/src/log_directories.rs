@@ -1,13 +1,32 @@
 //! The log directories of a broker (`log.dirs`).
+//!
+//! At start only names and checkpoints are read: a log is opened when it is first used. Checkpoints are
+//! written from the registry, which knows every log of a directory before the first one is written; so
+//! none is ever lost from them.
 
+use crate::checkpoint::{self, Durability};
+use crate::deletions::Deletions;
+use crate::directory_name::{self, DirectoryName};
 use crate::error::{DiskError, LogError};
+use crate::files::{FileCache, lock};
 use crate::log_config::LogConfig;
+use crate::meta_properties::MetaProperties;
 use crate::partition_log::{ClosedLog, PartitionLog};
-use model::{BrokerId, Instant, Timestamp, TopicId, TopicPartition};
+use crate::registry::{LogEntry, Stopped};
+use crate::tail::TailBudget;
+use model::{BrokerId, Instant, Offset, Timestamp, TopicId, TopicPartition};
+use platform::disk::{Lock, Space};
 use platform::{Disk, Random};
+use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tracing::{error, info, warn};
+
+const LOCK: &str = ".lock";
+const CLEAN_MARKER: &str = ".kafka_cleanshutdown";
 
 /// Settings of [`LogDirectories`].
 #[derive(Clone, Debug)]
@@ -52,27 +71,161 @@ pub enum StartError {
     NoneUsable(#[source] DiskError),
 }
 
+/// What all logs use.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    disk: Arc<dyn Disk>,
+    random: Arc<dyn Random>,
+    pub(crate) files: Arc<FileCache>,
+    pub(crate) tail: Arc<TailBudget>,
+    pub(crate) deletions: Deletions,
+}
+
+impl Shared {
+    /// How much earlier than `segment.ms` a log's segments are rolled.
+    pub(crate) fn jitter(&self, config: &LogConfig) -> Duration {
+        let most = u64::try_from(config.segment_jitter_ms.as_millis()).unwrap_or(u64::MAX);
+        Duration::from_millis(self.random.below(most))
+    }
+}
+
 /// One entry of `log.dirs`.
 #[derive(Debug)]
-pub struct LogDirectory {}
+pub struct LogDirectory {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    offline: AtomicBool,
+    /// Given up when the directory goes offline or is closed.
+    lock: Mutex<Option<Box<dyn Lock>>>,
+    meta: Mutex<MetaProperties>,
+    logs: Mutex<Logs>,
+    /// What was last written, so that nothing is written twice; also the lock of the files.
+    written: Mutex<BTreeMap<&'static str, String>>,
+}
+
+#[derive(Debug, Default)]
+struct Logs {
+    live: BTreeMap<TopicPartition, Arc<LogEntry>>,
+    future: BTreeMap<TopicPartition, Arc<LogEntry>>,
+}
 
 impl LogDirectory {
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
-        unimplemented!()
+        &self.path
     }
 
-    /// Whether it takes no more appends because the disk failed or is full.
+    /// Whether it takes no more appends because its disk failed.
     #[must_use]
     pub fn is_offline(&self) -> bool {
-        unimplemented!()
+        self.offline.load(Ordering::Relaxed)
     }
+
+    /// Size of the volume that it is on.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn space(&self) -> io::Result<Space> {
+        self.shared.disk.space(&self.path)
+    }
+
+    /// How many logs it has.
+    #[must_use]
+    pub fn log_count(&self) -> usize {
+        let logs = lock(&self.logs);
+        logs.live.len() + logs.future.len()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.shared.disk
+    }
+
+    /// Takes the directory offline for good. Logs stay readable; after a restart it is tried again.
+    pub(crate) fn disk_failed(&self, failure: &LogError) {
+        if !self.offline.swap(true, Ordering::Relaxed) {
+            let failure = failure as &dyn std::error::Error;
+            error!(directory = %self.path.display(), failure, "log directory is offline");
+        }
+    }
+
+    fn entries(&self) -> Vec<Arc<LogEntry>> {
+        let logs = lock(&self.logs);
+        logs.live.values().chain(logs.future.values()).cloned().collect()
+    }
+
+    fn write_checkpoint(
+        &self,
+        name: &'static str,
+        value: impl Fn(&LogEntry) -> Option<Offset>,
+    ) -> Result<(), DiskError> {
+        if self.is_offline() {
+            return Ok(());
+        }
+        let mut written = lock(&self.written);
+        let lines = self.entries();
+        let lines = lines
+            .iter()
+            .filter_map(|entry| {
+                let TopicPartition { topic, partition } = &entry.name;
+                value(entry).map(|offset| format!("{topic} {partition} {offset}"))
+            })
+            .collect::<Vec<_>>();
+        let text = checkpoint::encode(lines.iter());
+        if written.get(name) == Some(&text) {
+            return Ok(());
+        }
+        let disk = self.disk().as_ref();
+        checkpoint::replace(disk, &self.path.join(name), text.as_bytes(), Durability::Synced)?;
+        written.insert(name, text);
+        Ok(())
+    }
+
+    pub(crate) fn write_recovery_points(&self) -> Result<(), DiskError> {
+        self.write_checkpoint(checkpoint::RECOVERY_POINTS, |entry| Some(entry.recovery_point()))
+    }
+
+    fn write_log_starts(&self) -> Result<(), DiskError> {
+        self.write_checkpoint(checkpoint::LOG_STARTS, LogEntry::checkpointed_log_start)
+    }
+
+    fn write_high_watermarks(&self) -> Result<(), DiskError> {
+        self.write_checkpoint(checkpoint::HIGH_WATERMARKS, |entry| Some(entry.high_watermark()))
+    }
+
+    /// A checkpoint that cannot be written is only older than it could be.
+    fn tolerate(&self, outcome: Result<(), DiskError>) {
+        match outcome {
+            Ok(()) => {}
+            Err(error) if error.is_full() => {
+                warn!(error = &error as &dyn std::error::Error, "checkpoint is not written");
+            }
+            Err(error) => self.disk_failed(&LogError::Disk(error)),
+        }
+    }
+}
+
+/// What was found in one directory.
+struct Found {
+    directory: Arc<LogDirectory>,
+    logs: Vec<Arc<LogEntry>>,
+    /// The broker epoch in the clean-shutdown marker; the outer is none without a marker.
+    marker: Option<Option<i64>>,
 }
 
 /// All log directories. Shared by reactors, janitor and committer; locks inside are short.
 #[derive(Debug)]
-pub struct LogDirectories {}
+pub struct LogDirectories {
+    shared: Arc<Shared>,
+    broker_id: BrokerId,
+    directories: Vec<Arc<LogDirectory>>,
+    cluster_id: Option<String>,
+    previous_broker_epoch: Option<i64>,
+}
 
 impl LogDirectories {
     /// Locks the directories, checks whose they are, and registers the partitions found.
@@ -87,14 +240,85 @@ impl LogDirectories {
         config: LogDirectoriesConfig,
         now: Instant,
     ) -> Result<(Self, Vec<ClosedLog>), StartError> {
-        let _ = (disk, random, config, now);
-        unimplemented!()
+        let shared = Arc::new(Shared {
+            files: Arc::new(FileCache::new(Arc::clone(&disk), config.max_open_files)),
+            tail: Arc::new(TailBudget::new(config.tail_cache_bytes)),
+            deletions: Deletions::default(),
+            disk,
+            random,
+        });
+        let directories = config
+            .paths
+            .iter()
+            .map(|path| {
+                Arc::new(LogDirectory {
+                    path: path.clone(),
+                    shared: Arc::clone(&shared),
+                    offline: AtomicBool::new(false),
+                    lock: Mutex::default(),
+                    meta: Mutex::default(),
+                    logs: Mutex::default(),
+                    written: Mutex::default(),
+                })
+            })
+            .collect::<Vec<_>>();
+        // Nothing is changed anywhere before it is known that all are ours.
+        let mut last_failure = None;
+        for directory in &directories {
+            if let Err(failure) = directory.claim(config.broker_id)? {
+                last_failure = Some(directory.failed_to_start(failure));
+            }
+        }
+        let cluster_id = agree_on_cluster(&directories)?;
+        let mut found = Vec::new();
+        for directory in &directories {
+            if directory.is_offline() {
+                continue;
+            }
+            match directory.look_around(now)? {
+                Ok(logs) => found.push(logs),
+                Err(failure) => last_failure = Some(directory.failed_to_start(failure)),
+            }
+        }
+        if found.is_empty()
+            && let Some(failure) = last_failure
+        {
+            return Err(StartError::NoneUsable(failure));
+        }
+        let is_clean = found.len() == directories.len() && found.iter().all(|f| f.marker.is_some());
+        let epochs = found.iter().map(|found| found.marker.flatten()).collect::<Vec<_>>();
+        let previous_broker_epoch = epochs
+            .first()
+            .copied()
+            .flatten()
+            .filter(|_| is_clean && epochs.windows(2).all(|pair| pair[0] == pair[1]));
+        let mut logs = Vec::new();
+        let mut seen = BTreeMap::<(TopicPartition, bool), PathBuf>::new();
+        for Found { directory, logs: entries, .. } in found {
+            for entry in entries {
+                let path = directory.path.join(entry.directory_name());
+                let key = (entry.name.clone(), entry.is_future());
+                if let Some(other) = seen.insert(key, path.clone()) {
+                    return Err(StartError::UnexpectedDirectory {
+                        path,
+                        reason: format!(
+                            "the partition is also in {}: move the older one out of log.dirs",
+                            other.display()
+                        ),
+                    });
+                }
+                logs.push(ClosedLog { entry, log_directory: Arc::clone(&directory) });
+            }
+        }
+        let broker_id = config.broker_id;
+        let this = Self { shared, broker_id, directories, cluster_id, previous_broker_epoch };
+        Ok((this, logs))
     }
 
     /// The cluster id of `meta.properties`, if any directory has one.
     #[must_use]
     pub fn cluster_id(&self) -> Option<&str> {
-        unimplemented!()
+        self.cluster_id.as_deref()
     }
 
     /// Writes `meta.properties` into the directories that have none, or none with this cluster id.
@@ -102,20 +326,36 @@ impl LogDirectories {
     /// # Errors
     /// [`StartError::WrongIdentity`] if they belong to another cluster.
     pub fn set_cluster_id(&self, cluster_id: &str) -> Result<(), StartError> {
-        let _ = cluster_id;
-        unimplemented!()
+        for directory in self.directories.iter().filter(|directory| !directory.is_offline()) {
+            let mut meta = lock(&directory.meta);
+            if let Some(other) = meta.cluster_id().filter(|other| *other != cluster_id) {
+                return Err(StartError::WrongIdentity {
+                    path: MetaProperties::path(&directory.path),
+                    reason: format!(
+                        "the directory belongs to cluster {other}, this is cluster {cluster_id}: \
+                         use another directory in log.dirs"
+                    ),
+                });
+            }
+            let disk = self.shared.disk.as_ref();
+            if let Err(failure) = meta.write(disk, &directory.path, self.broker_id, cluster_id) {
+                drop(meta);
+                directory.tolerate(Err(failure));
+            }
+        }
+        Ok(())
     }
 
     /// The broker epoch of the last clean stop, if every directory was stopped cleanly.
     #[must_use]
     pub fn previous_broker_epoch(&self) -> Option<i64> {
-        unimplemented!()
+        self.previous_broker_epoch
     }
 
     /// The directories, in the order of `log.dirs`.
     #[must_use]
     pub fn directories(&self) -> &[Arc<LogDirectory>] {
-        unimplemented!()
+        &self.directories
     }
 
     /// Creates a partition's log, in `directory` or in the usable one with the fewest partitions.
@@ -130,8 +370,103 @@ impl LogDirectories {
         directory: Option<&Arc<LogDirectory>>,
         now: Timestamp,
     ) -> Result<PartitionLog, LogError> {
-        let _ = (partition, topic_id, config, directory, now);
-        unimplemented!()
+        let usable = self.directories.iter().filter(|directory| !directory.is_offline());
+        let fewest = || usable.min_by_key(|directory| directory.log_count());
+        let directory = directory.or_else(fewest).ok_or(LogError::Offline)?;
+        self.create_in(
+            directory,
+            LogEntry::new(partition, None, Stopped::Open),
+            topic_id,
+            config,
+            now,
+        )
+    }
+
+    /// Creates a `-future` log: a copy that will replace the partition's log in another directory.
+    ///
+    /// # Errors
+    /// As [`LogDirectories::create`].
+    pub fn create_future(
+        &self,
+        partition: TopicPartition,
+        topic_id: Option<TopicId>,
+        config: Arc<LogConfig>,
+        directory: &Arc<LogDirectory>,
+        now: Timestamp,
+    ) -> Result<PartitionLog, LogError> {
+        let name = directory_name::for_future(&partition, self.shared.random.as_ref());
+        let entry = LogEntry::new(partition, Some(name), Stopped::Open);
+        self.create_in(directory, entry, topic_id, config, now)
+    }
+
+    fn create_in(
+        &self,
+        directory: &Arc<LogDirectory>,
+        entry: LogEntry,
+        topic_id: Option<TopicId>,
+        config: Arc<LogConfig>,
+        now: Timestamp,
+    ) -> Result<PartitionLog, LogError> {
+        if directory.is_offline() {
+            return Err(LogError::Offline);
+        }
+        let entry = Arc::new(entry);
+        let path = directory.path.join(entry.directory_name());
+        let create = || {
+            let made = self.shared.disk.create_directories(&path);
+            made.map_err(DiskError::at("create", &path))?;
+            PartitionLog::create(&entry, directory, topic_id, config, now)
+        };
+        match create() {
+            Ok(log) => {
+                let mut logs = lock(&directory.logs);
+                let logs = if entry.is_future() { &mut logs.future } else { &mut logs.live };
+                let before = logs.insert(entry.name.clone(), Arc::clone(&entry));
+                assert!(before.is_none(), "{} is created where it is already", entry.name);
+                Ok(log)
+            }
+            Err(failure) => {
+                if !matches!(&failure, LogError::Disk(failure) if failure.is_full()) {
+                    directory.disk_failed(&failure);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Replaces a partition's log by its `-future` copy, which has caught up with it.
+    ///
+    /// # Errors
+    /// [`LogError::Disk`].
+    pub fn promote(
+        &self,
+        current: PartitionLog,
+        mut future: PartitionLog,
+        delay: Duration,
+        now: Instant,
+    ) -> Result<PartitionLog, LogError> {
+        assert!(future.is_future() && !current.is_future(), "a future log replaces a live one");
+        future.set_high_watermark(current.high_watermark());
+        let directory = Arc::clone(future.directory());
+        let from = directory.path.join(future.entry().directory_name());
+        let to = directory.path.join(future.topic_partition().to_string());
+        self.delete(current, delay, now)?;
+        let renamed = self
+            .shared
+            .disk
+            .rename(&from, &to)
+            .and_then(|()| self.shared.disk.sync_directory(&directory.path));
+        renamed.map_err(DiskError::at("rename", &from))?;
+        future.entry().promote();
+        future.partition_directory().set_path(&to);
+        {
+            let mut logs = lock(&directory.logs);
+            if let Some(entry) = logs.future.remove(future.topic_partition()) {
+                logs.live.insert(entry.name.clone(), entry);
+            }
+        }
+        directory.tolerate(directory.write_high_watermarks());
+        Ok(future)
     }
 
     /// Renames the log's directory to `-delete`; its files go after `delay`.
@@ -139,8 +474,13 @@ impl LogDirectories {
     /// # Errors
     /// [`LogError::Disk`].
     pub fn delete(&self, log: PartitionLog, delay: Duration, now: Instant) -> Result<(), LogError> {
-        let _ = (log, delay, now);
-        unimplemented!()
+        let entry = Arc::clone(log.entry());
+        let directory = Arc::clone(log.directory());
+        let partition_directory = Arc::clone(log.partition_directory());
+        drop(log); // closes its files
+        let doomed = self.delete_entry(&entry, &directory, now + delay)?;
+        partition_directory.set_path(&doomed);
+        Ok(())
     }
 
     /// As [`LogDirectories::delete`], for a log that is not open.
@@ -153,31 +493,253 @@ impl LogDirectories {
         delay: Duration,
         now: Instant,
     ) -> Result<(), LogError> {
-        let _ = (log, delay, now);
-        unimplemented!()
+        let ClosedLog { entry, log_directory } = log;
+        self.delete_entry(&entry, &log_directory, now + delay).map(drop)
+    }
+
+    fn delete_entry(
+        &self,
+        entry: &Arc<LogEntry>,
+        directory: &LogDirectory,
+        due: Instant,
+    ) -> Result<PathBuf, LogError> {
+        {
+            let mut logs = lock(&directory.logs);
+            let logs = if entry.is_future() { &mut logs.future } else { &mut logs.live };
+            logs.remove(&entry.name);
+        }
+        let from = directory.path.join(entry.directory_name());
+        let doomed = directory_name::for_deletion(&entry.name, self.shared.random.as_ref());
+        let to = directory.path.join(doomed);
+        let renamed = self
+            .shared
+            .disk
+            .rename(&from, &to)
+            .and_then(|()| self.shared.disk.sync_directory(&directory.path));
+        if let Err(source) = renamed {
+            let failure = LogError::Disk(DiskError { action: "rename", path: from, source });
+            directory.disk_failed(&failure);
+            return Err(failure);
+        }
+        self.shared.deletions.push_due(to.clone(), due);
+        // A new log of the same name must not inherit where this one started.
+        if entry.checkpointed_log_start().is_some() {
+            directory.tolerate(directory.write_log_starts());
+        }
+        if entry.recovery_point() > Offset(0) {
+            directory.tolerate(directory.write_recovery_points());
+        }
+        Ok(to)
     }
 
     /// Frees a bounded part (at most 4 MiB) of what was deleted. Returns when to call again: `None`
     /// if nothing is left to delete.
     pub fn delete_step(&self, now: Instant) -> Option<Instant> {
-        let _ = now;
-        unimplemented!()
+        self.shared.deletions.step(self.shared.disk.as_ref(), now)
     }
 
     /// Writes recovery points and log starts (every minute) of directories that changed.
     pub fn write_checkpoints(&self) {
-        unimplemented!()
+        for directory in &self.directories {
+            directory.tolerate(directory.write_recovery_points());
+            directory.tolerate(directory.write_log_starts());
+        }
     }
 
     /// Writes high watermarks (every 5 seconds) of directories where one changed.
     pub fn write_high_watermarks(&self) {
-        unimplemented!()
+        for directory in &self.directories {
+            directory.tolerate(directory.write_high_watermarks());
+        }
     }
 
     /// Writes the last checkpoints and, where every log was closed cleanly, the clean-shutdown
     /// marker; then gives the locks up. To be called after every log was closed.
-    pub fn close(self, broker_epoch: Option<i64>) {
-        let _ = broker_epoch;
-        unimplemented!()
+    pub fn close(&self, broker_epoch: Option<i64>) {
+        for directory in self.directories.iter().filter(|directory| !directory.is_offline()) {
+            let outcome = directory.close(broker_epoch);
+            directory.tolerate(outcome);
+            drop(lock(&directory.lock).take());
+        }
     }
+}
+
+impl LogDirectory {
+    fn failed_to_start(&self, failure: DiskError) -> DiskError {
+        warn!(
+            directory = %self.path.display(),
+            error = &failure as &dyn std::error::Error,
+            "log directory cannot be used and is offline"
+        );
+        self.offline.store(true, Ordering::Relaxed);
+        failure
+    }
+
+    /// Locks the directory and reads whose it is.
+    fn claim(&self, broker_id: BrokerId) -> Result<Result<(), DiskError>, StartError> {
+        let disk = self.disk().as_ref();
+        if let Err(source) = disk.create_directories(&self.path) {
+            return Ok(Err(DiskError { action: "create", path: self.path.clone(), source }));
+        }
+        let path = self.path.join(LOCK);
+        match disk.lock(&path) {
+            Ok(held) => *lock(&self.lock) = Some(held),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(StartError::Locked { path: self.path.clone() });
+            }
+            Err(source) => return Ok(Err(DiskError { action: "lock", path, source })),
+        }
+        let wrong =
+            |reason| StartError::WrongIdentity { path: MetaProperties::path(&self.path), reason };
+        let meta = match MetaProperties::read(disk, &self.path) {
+            Ok(meta) => meta.map_err(wrong)?,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        if let Some(owner) = meta.broker_id().map_err(wrong)?.filter(|owner| *owner != broker_id) {
+            return Err(wrong(format!(
+                "the directory belongs to broker {owner}, this is broker {broker_id}: \
+                 set broker.id={owner} or use another directory in log.dirs"
+            )));
+        }
+        *lock(&self.meta) = meta;
+        Ok(Ok(()))
+    }
+
+    /// Registers the logs that are there, with what the checkpoints say, and takes the marker away.
+    fn look_around(self: &Arc<Self>, now: Instant) -> Result<Result<Found, DiskError>, StartError> {
+        let disk = self.disk().as_ref();
+        let names = match disk.list(&self.path) {
+            Ok(names) => names,
+            Err(source) => {
+                return Ok(Err(DiskError { action: "list", path: self.path.clone(), source }));
+            }
+        };
+        let mut partitions = Vec::new();
+        for name in names {
+            let path = self.path.join(&name);
+            let parsed = name.to_str().and_then(directory_name::parse);
+            if parsed == Some(DirectoryName::Foreign) {
+                continue;
+            }
+            match disk.metadata(&path) {
+                Ok(metadata) if metadata.is_directory => {}
+                Ok(_) => continue,
+                Err(source) => return Ok(Err(DiskError { action: "look at", path, source })),
+            }
+            match parsed {
+                Some(DirectoryName::Live(partition)) => partitions.push((partition, None)),
+                Some(DirectoryName::Future(partition)) => {
+                    partitions.push((partition, Some(name.to_string_lossy().into_owned())));
+                }
+                Some(DirectoryName::Delete) => self.shared.deletions.push_due(path, now),
+                Some(DirectoryName::Stray | DirectoryName::Foreign) => {}
+                None => {
+                    return Err(StartError::UnexpectedDirectory {
+                        path,
+                        reason: "not a partition's directory: move it out of log.dirs".to_owned(),
+                    });
+                }
+            }
+        }
+        let marker = match self.take_marker() {
+            Ok(marker) => marker,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let stopped = if marker.is_some() { Stopped::Clean } else { Stopped::Unclean };
+        let recovery_points = self.read_checkpoint(checkpoint::RECOVERY_POINTS);
+        let log_starts = self.read_checkpoint(checkpoint::LOG_STARTS);
+        let high_watermarks = self.read_checkpoint(checkpoint::HIGH_WATERMARKS);
+        let mut registered = lock(&self.logs);
+        let mut logs = Vec::with_capacity(partitions.len());
+        for (name, future) in partitions {
+            let is_future = future.is_some();
+            let entry = LogEntry::new(name, future, stopped);
+            let number = |from: &BTreeMap<TopicPartition, i64>| from.get(&entry.name).copied();
+            entry.set_recovery_point(Offset(number(&recovery_points).unwrap_or(0)));
+            let log_start = number(&log_starts);
+            entry.set_log_start_offset(Offset(log_start.unwrap_or(0)), log_start.is_some());
+            entry.set_high_watermark(Offset(number(&high_watermarks).unwrap_or(0)));
+            let entry = Arc::new(entry);
+            let by_name = if is_future { &mut registered.future } else { &mut registered.live };
+            by_name.insert(entry.name.clone(), Arc::clone(&entry));
+            logs.push(entry);
+        }
+        drop(registered);
+        info!(
+            directory = %self.path.display(),
+            logs = logs.len(),
+            clean = marker.is_some(),
+            "log directory"
+        );
+        Ok(Ok(Found { directory: Arc::clone(self), logs, marker }))
+    }
+
+    /// A checkpoint that cannot be read only makes recovery longer.
+    fn read_checkpoint(&self, name: &str) -> BTreeMap<TopicPartition, i64> {
+        let path = self.path.join(name);
+        let read = checkpoint::read(self.disk().as_ref(), &path, |line| {
+            checkpoint::parse_offset(line).filter(|(_, offset)| *offset >= 0)
+        });
+        match read {
+            Ok(entries) => entries.into_iter().collect(),
+            Err(failure) => {
+                warn!(error = &failure as &dyn std::error::Error, "checkpoint cannot be used");
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// Removes the clean-shutdown marker, durably: from now on a stop is unclean until it was clean.
+    fn take_marker(&self) -> Result<Option<Option<i64>>, DiskError> {
+        let disk = self.disk().as_ref();
+        let path = self.path.join(CLEAN_MARKER);
+        let Some(content) = checkpoint::read_file(disk, &path)? else { return Ok(None) };
+        disk.remove_file(&path).map_err(DiskError::at("remove", &path))?;
+        disk.sync_directory(&self.path).map_err(DiskError::at("sync", &self.path))?;
+        Ok(Some(parse_marker(&content)))
+    }
+
+    fn close(&self, broker_epoch: Option<i64>) -> Result<(), DiskError> {
+        self.write_recovery_points()?;
+        self.write_log_starts()?;
+        self.write_high_watermarks()?;
+        let unclean = self.entries().iter().filter(|e| e.stopped() != Stopped::Clean).count();
+        if unclean > 0 {
+            warn!(directory = %self.path.display(), unclean, "logs were not closed: no clean stop");
+            return Ok(());
+        }
+        let text = format!("{{\"version\":0,\"brokerEpoch\":{}}}", broker_epoch.unwrap_or(-1));
+        let path = self.path.join(CLEAN_MARKER);
+        checkpoint::replace(self.disk().as_ref(), &path, text.as_bytes(), Durability::Synced)
+    }
+}
+
+/// The broker epoch in a marker, which older brokers left empty.
+fn parse_marker(content: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(content).ok()?;
+    let (_, rest) = text.split_once("\"brokerEpoch\"")?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start();
+    let end = rest.find(|c: char| c != '-' && !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok().filter(|&epoch| epoch >= 0)
+}
+
+fn agree_on_cluster(directories: &[Arc<LogDirectory>]) -> Result<Option<String>, StartError> {
+    let mut agreed = None::<String>;
+    for directory in directories {
+        let meta = lock(&directory.meta);
+        let Some(cluster_id) = meta.cluster_id() else { continue };
+        match &agreed {
+            Some(other) if other != cluster_id => {
+                return Err(StartError::WrongIdentity {
+                    path: MetaProperties::path(&directory.path),
+                    reason: format!(
+                        "the directory belongs to cluster {cluster_id}, another one of log.dirs to \
+                         cluster {other}: remove one of them from log.dirs"
+                    ),
+                });
+            }
+            _ => agreed = Some(cluster_id.to_owned()),
+        }
+    }
+    Ok(agreed)
 }

@@ -3,45 +3,69 @@
 //! A [`ClosedLog`] is a name, a directory and three offsets; [`ClosedLog::open`] makes it a
 //! [`PartitionLog`]. No method locks; the owner keeps the log behind a short lock of its own and
 //! does the slow parts without it: [`PendingAppend::write`], [`FlushWork::run`], [`ReadPlan::run`].
+//!
+//! [`PendingAppend::write`]: crate::PendingAppend::write
+//! [`ReadPlan::run`]: crate::ReadPlan::run
 
-use crate::append::{AppendRequest, Appended, Reserved, VerificationGuard};
-use crate::error::{AppendError, LogError, ReadError};
+mod appending;
+mod finding;
+mod retention;
+#[cfg(test)]
+mod tests;
+mod truncation;
+
+use crate::append::VerificationGuard;
+use crate::error::{DiskError, LogError};
+use crate::files::{PartitionDirectory, SegmentFiles};
+use crate::flush::{FlushWork, SegmentFlush};
+use crate::leader_epochs::{self, LeaderEpochs};
 use crate::log_config::LogConfig;
 use crate::log_directories::LogDirectory;
+use crate::partition_metadata;
 use crate::producer_state::ProducerDescription;
-use crate::read::{EpochEnd, LogRead, ReadRequest, TimestampOffset};
+use crate::read::EpochEnd;
+use crate::recovery::{self, LoadRequest, Loaded, Producers};
+use crate::registry::{LogEntry, Stopped};
+use crate::segment::{IndexWrites, Segment};
+use crate::tail::Tail;
+use appending::Recent;
 use model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, Timestamp};
 use model::{TopicId, TopicPartition};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
+use tracing::{info, warn};
 
 /// A log that nobody uses: it holds no descriptor, no buffer and no index.
 #[derive(Debug)]
-pub struct ClosedLog {}
+pub struct ClosedLog {
+    pub(crate) entry: Arc<LogEntry>,
+    pub(crate) log_directory: Arc<LogDirectory>,
+}
 
 impl ClosedLog {
     /// The partition.
     #[must_use]
     pub fn topic_partition(&self) -> &TopicPartition {
-        unimplemented!()
+        &self.entry.name
     }
 
     /// The log directory that holds it.
     #[must_use]
     pub fn directory(&self) -> &Arc<LogDirectory> {
-        unimplemented!()
+        &self.log_directory
     }
 
     /// Whether it is a `-future` log, which replaces the live one of its partition when it has caught up.
     #[must_use]
     pub fn is_future(&self) -> bool {
-        unimplemented!()
+        self.entry.is_future()
     }
 
     /// Whether the last stop was unclean and the log has not been opened since.
     #[must_use]
     pub fn needs_recovery(&self) -> bool {
-        unimplemented!()
+        self.entry.stopped() == Stopped::Unclean
     }
 
     /// Size of its segments in bytes.
@@ -49,44 +73,240 @@ impl ClosedLog {
     /// # Errors
     /// The disk's.
     pub fn size_bytes(&self) -> Result<u64, LogError> {
-        unimplemented!()
+        if let Some(size) = self.entry.size() {
+            return Ok(size);
+        }
+        let disk = self.log_directory.disk();
+        let path = self.log_directory.path().join(self.entry.directory_name());
+        let mut size = 0;
+        for name in disk.list(&path).map_err(DiskError::at("list", &path))? {
+            if name.extension().is_some_and(|extension| extension == "log") {
+                let file = path.join(name);
+                size += disk.metadata(&file).map_err(DiskError::at("look at", &file))?.len;
+            }
+        }
+        self.entry.set_size(size);
+        Ok(size)
     }
 
     /// Opens the log; recovers it first if the last stop was unclean.
     ///
     /// # Errors
     /// Gives the closed log back with the reason.
+    #[expect(clippy::result_large_err, reason = "the log that could not be opened is not lost")]
     pub fn open(
         self,
         config: Arc<LogConfig>,
         now: Timestamp,
     ) -> Result<PartitionLog, (Self, LogError)> {
-        let _ = (config, now);
-        unimplemented!()
+        let Self { entry, log_directory } = self;
+        match PartitionLog::open(&entry, &log_directory, config, now) {
+            Ok(log) => Ok(log),
+            Err(error) => Err((Self { entry, log_directory }, error)),
+        }
     }
 }
 
 /// An open log. `log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset`.
 #[derive(Debug)]
-pub struct PartitionLog {}
+pub struct PartitionLog {
+    entry: Arc<LogEntry>,
+    log_directory: Arc<LogDirectory>,
+    directory: Arc<PartitionDirectory>,
+    config: Arc<LogConfig>,
+    topic_id: Option<TopicId>,
+    /// By base offset; never empty; the last is active.
+    segments: Vec<Segment>,
+    /// With the effects of what is reserved and not published.
+    epochs: LeaderEpochs,
+    /// With the effects of what is reserved and not published.
+    producers: Producers,
+    log_start_offset: Offset,
+    /// Of what is published.
+    log_end_offset: Offset,
+    /// Of what is reserved.
+    reserved_end: Offset,
+    high_watermark: Offset,
+    recovery_point: Offset,
+    jitter: Duration,
+    tail: Tail,
+    recent: Recent,
+    /// Appends that are reserved and not published.
+    in_flight: usize,
+    /// Index entries are on their way to the file.
+    index_write_in_flight: bool,
+    /// Counts what makes pending appends and flushes void.
+    generation: u64,
+    offline: bool,
+    /// When an offline log may try the disk again.
+    retry_at: Timestamp,
+    /// When there was first something to flush.
+    unflushed_since: Option<Timestamp>,
+    /// `partition.metadata` may not be on disk.
+    metadata_unsynced: bool,
+    /// Something changed since the log was opened.
+    changed: bool,
+}
+
+/// How long an offline log waits before it tries the disk again.
+const RETRY_INTERVAL_MS: i64 = 5_000;
 
 impl PartitionLog {
+    fn open(
+        entry: &Arc<LogEntry>,
+        log_directory: &Arc<LogDirectory>,
+        config: Arc<LogConfig>,
+        now: Timestamp,
+    ) -> Result<Self, LogError> {
+        let path = log_directory.path().join(entry.directory_name());
+        let cache = Arc::clone(&log_directory.shared().files);
+        let directory = Arc::new(PartitionDirectory::new(cache, &path));
+        let stopped = entry.stopped();
+        let loaded = recovery::load(&LoadRequest {
+            directory: &directory,
+            config: &config,
+            clean: stopped != Stopped::Unclean,
+            recovery_point: entry.recovery_point(),
+            log_start_offset: entry.log_start_offset(),
+            now,
+        })?;
+        let topic_id = match partition_metadata::read(&directory) {
+            Ok(topic_id) => topic_id,
+            Err(error @ LogError::Damaged { .. }) => {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the topic id will be written anew"
+                );
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        if stopped == Stopped::Unclean {
+            info!(
+                partition = %entry.name,
+                log_start_offset = loaded.log_start_offset.0,
+                log_end_offset = loaded.log_end_offset.0,
+                "recovered"
+            );
+        }
+        let mut log = Self::assemble(entry, log_directory, directory, config, loaded);
+        log.topic_id = topic_id;
+        log.changed = stopped != Stopped::Clean;
+        log.metadata_unsynced = log.changed;
+        entry.set_stopped(Stopped::Open);
+        Ok(log)
+    }
+
+    fn assemble(
+        entry: &Arc<LogEntry>,
+        log_directory: &Arc<LogDirectory>,
+        directory: Arc<PartitionDirectory>,
+        config: Arc<LogConfig>,
+        loaded: Loaded,
+    ) -> Self {
+        let high_watermark =
+            entry.high_watermark().clamp(loaded.log_start_offset, loaded.log_end_offset);
+        let jitter = log_directory.shared().jitter(&config);
+        let mut log = Self {
+            entry: Arc::clone(entry),
+            log_directory: Arc::clone(log_directory),
+            directory,
+            config,
+            topic_id: None,
+            segments: loaded.segments,
+            epochs: loaded.epochs,
+            producers: loaded.producers,
+            log_start_offset: loaded.log_start_offset,
+            log_end_offset: loaded.log_end_offset,
+            reserved_end: loaded.log_end_offset,
+            high_watermark,
+            recovery_point: loaded.recovery_point,
+            jitter,
+            tail: Tail::new(Arc::clone(&log_directory.shared().tail)),
+            recent: Recent::default(),
+            in_flight: 0,
+            index_write_in_flight: false,
+            generation: 0,
+            offline: false,
+            retry_at: Timestamp(i64::MIN),
+            unflushed_since: None,
+            metadata_unsynced: true,
+            changed: true,
+        };
+        log.producers.state.high_watermark_moved(high_watermark);
+        log.register();
+        log
+    }
+
+    /// Creates an empty log in a directory that was just made.
+    pub(crate) fn create(
+        entry: &Arc<LogEntry>,
+        log_directory: &Arc<LogDirectory>,
+        topic_id: Option<TopicId>,
+        config: Arc<LogConfig>,
+        now: Timestamp,
+    ) -> Result<Self, LogError> {
+        let path = log_directory.path().join(entry.directory_name());
+        let cache = Arc::clone(&log_directory.shared().files);
+        let directory = Arc::new(PartitionDirectory::new(cache, &path));
+        if let Some(topic_id) = topic_id {
+            partition_metadata::write(&directory, topic_id)?;
+        }
+        let files = Arc::new(SegmentFiles::new(Arc::clone(&directory), Offset(0)));
+        recovery::create_files(&files)?;
+        let loaded = Loaded {
+            segments: vec![Segment::empty(files, now)],
+            epochs: LeaderEpochs::default(),
+            producers: Producers::default(),
+            log_start_offset: Offset(0),
+            log_end_offset: Offset(0),
+            recovery_point: Offset(0),
+        };
+        let mut log = Self::assemble(entry, log_directory, directory, config, loaded);
+        log.topic_id = topic_id;
+        Ok(log)
+    }
+
+    /// Tells the registry what belongs into checkpoints.
+    fn register(&self) {
+        let entry = &self.entry;
+        entry.set_recovery_point(self.recovery_point);
+        let is_needed = self.log_start_offset > self.segments[0].base;
+        entry.set_log_start_offset(self.log_start_offset, is_needed);
+        entry.set_high_watermark(self.high_watermark);
+        entry.set_size(self.size_bytes());
+    }
+
     /// The partition.
     #[must_use]
     pub fn topic_partition(&self) -> &TopicPartition {
-        unimplemented!()
+        &self.entry.name
     }
 
     /// The log directory that holds it.
     #[must_use]
     pub fn directory(&self) -> &Arc<LogDirectory> {
-        unimplemented!()
+        &self.log_directory
+    }
+
+    /// Whether it is a `-future` log, which replaces the live one of its partition when it has caught up.
+    #[must_use]
+    pub fn is_future(&self) -> bool {
+        self.entry.is_future()
+    }
+
+    pub(crate) fn entry(&self) -> &Arc<LogEntry> {
+        &self.entry
+    }
+
+    pub(crate) fn partition_directory(&self) -> &Arc<PartitionDirectory> {
+        &self.directory
     }
 
     /// The topic id of `partition.metadata`, if there is one.
     #[must_use]
     pub fn topic_id(&self) -> Option<TopicId> {
-        unimplemented!()
+        self.topic_id
     }
 
     /// Writes `partition.metadata` of a log that has none yet.
@@ -94,105 +314,186 @@ impl PartitionLog {
     /// # Errors
     /// [`LogError::Disk`].
     pub fn set_topic_id(&mut self, topic_id: TopicId) -> Result<(), LogError> {
-        let _ = topic_id;
-        unimplemented!()
+        partition_metadata::write(&self.directory, topic_id)?;
+        self.topic_id = Some(topic_id);
+        self.metadata_unsynced = true;
+        self.changed = true;
+        Ok(())
     }
 
     /// The settings in force.
     #[must_use]
     pub fn config(&self) -> &Arc<LogConfig> {
-        unimplemented!()
+        &self.config
     }
 
     /// Changes the settings from now on.
     pub fn set_config(&mut self, config: Arc<LogConfig>) {
-        let _ = config;
-        unimplemented!()
+        if config.segment_jitter_ms != self.config.segment_jitter_ms {
+            self.jitter = self.log_directory.shared().jitter(&config);
+        }
+        self.config = config;
     }
 
     /// The first readable offset.
     #[must_use]
     pub fn log_start_offset(&self) -> Offset {
-        unimplemented!()
+        self.log_start_offset
     }
 
     /// Exclusive end of what is published.
     #[must_use]
     pub fn log_end_offset(&self) -> Offset {
-        unimplemented!()
+        self.log_end_offset
     }
 
     /// Everything below is on disk for certain (the recovery point).
     #[must_use]
     pub fn durable_offset(&self) -> Offset {
-        unimplemented!()
+        self.recovery_point
     }
 
     /// Exclusive; everything below is committed. Starts from the checkpoint.
     #[must_use]
     pub fn high_watermark(&self) -> Offset {
-        unimplemented!()
+        self.high_watermark
     }
 
     /// Moves the high watermark to `offset`, clamped to log start and log end; returns what it is now.
     pub fn set_high_watermark(&mut self, offset: Offset) -> Offset {
-        let _ = offset;
-        unimplemented!()
+        self.high_watermark = offset.clamp(self.log_start_offset, self.log_end_offset);
+        self.producers.state.high_watermark_moved(self.high_watermark);
+        self.entry.set_high_watermark(self.high_watermark);
+        self.high_watermark
     }
 
     /// Exclusive end for `read_committed` (KIP-98).
     #[must_use]
     pub fn last_stable_offset(&self) -> Offset {
-        unimplemented!()
+        match self.producers.state.first_unstable_offset() {
+            Some(first) => first.clamp(self.log_start_offset, self.high_watermark),
+            None => self.high_watermark,
+        }
     }
 
     /// Size of all segments in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        unimplemented!()
+        self.segments.iter().map(|segment| segment.published).sum()
     }
 
     /// Whether a write failed: appends are refused until [`PartitionLog::rebuild`].
     #[must_use]
     pub fn is_offline(&self) -> bool {
-        unimplemented!()
+        self.offline || self.log_directory.is_offline()
     }
 
-    // ---- append ----
-
-    /// Checks the batches against the log's state and reserves their offsets.
-    ///
-    /// Several appends may be reserved before the first is written. They must be written and published
-    /// in the order of their reservation, by one writer at a time.
-    ///
-    /// # Errors
-    /// [`AppendError`]: nothing changed.
-    pub fn reserve(&mut self, request: AppendRequest) -> Result<Reserved, AppendError> {
-        let _ = request;
-        unimplemented!()
+    /// Refuses changes of an offline log, and of one that has unpublished appends.
+    fn check_changeable(&self) -> Result<(), LogError> {
+        if self.is_offline() {
+            return Err(LogError::Offline);
+        }
+        assert_eq!(self.in_flight, 0, "only a log without pending appends can be changed");
+        Ok(())
     }
 
-    /// Makes a written append visible; or, if its write failed, takes the log offline.
-    ///
-    /// # Errors
-    /// [`LogError::Disk`] for a failed write, [`LogError::Offline`] for appends reserved after it.
-    pub fn publish(
-        &mut self,
-        pending: PendingAppend,
-        outcome: &io::Result<()>,
-    ) -> Result<Appended, LogError> {
-        let _ = (pending, outcome);
-        unimplemented!()
+    /// A failed write leaves memory and disk in disagreement: everything that was reserved is void.
+    fn fail(&mut self) {
+        self.offline = true;
+        self.generation += 1;
+        self.in_flight = 0;
+        self.index_write_in_flight = false;
+    }
+
+    /// Takes the log offline if `outcome` is a failure of the disk.
+    fn or_fail<T>(&mut self, outcome: Result<T, LogError>) -> Result<T, LogError> {
+        if matches!(outcome, Err(LogError::Disk(_) | LogError::Damaged { .. })) {
+            self.fail();
+        }
+        outcome
     }
 
     /// Rebuilds an offline log's state from what the disk holds below the published end, so that it
-    /// takes appends again. Does I/O.
+    /// takes appends again. Does I/O: everything since the recovery point, or at least the active
+    /// segment, is read. Tries at most every five seconds.
     ///
     /// # Errors
     /// The log stays offline.
     pub fn rebuild(&mut self, now: Timestamp) -> Result<(), LogError> {
-        let _ = now;
-        unimplemented!()
+        if !self.offline {
+            return Ok(());
+        }
+        if self.log_directory.is_offline() || now < self.retry_at {
+            return Err(LogError::Offline);
+        }
+        self.retry_at = Timestamp(now.0.saturating_add(RETRY_INTERVAL_MS));
+        self.fail();
+        // What was published is in the files, if not on the disk: older segments are as they were.
+        let active = self.segments.iter().rfind(|segment| !segment.provisional);
+        let recovery_point =
+            self.recovery_point.max(active.map_or(self.log_end_offset, |active| active.base));
+        let rebuilt = self.cut_unpublished().and_then(|()| {
+            recovery::load(&LoadRequest {
+                directory: &self.directory,
+                config: &self.config,
+                clean: false,
+                recovery_point,
+                log_start_offset: self.log_start_offset,
+                now,
+            })
+        });
+        let loaded = match rebuilt {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                if !matches!(&error, LogError::Disk(error) if error.is_full()) {
+                    self.log_directory.disk_failed(&error);
+                }
+                return Err(error);
+            }
+        };
+        if loaded.log_end_offset != self.log_end_offset {
+            // Published records are missing: the disk lost them. Nothing more is to be trusted to it.
+            let error = LogError::Damaged {
+                path: self.directory.path().to_path_buf(),
+                reason: format!(
+                    "the log ends at {} on disk and at {} in memory",
+                    loaded.log_end_offset, self.log_end_offset
+                ),
+            };
+            self.log_directory.disk_failed(&error);
+            return Err(error);
+        }
+        self.segments = loaded.segments;
+        self.epochs = loaded.epochs;
+        self.producers = loaded.producers;
+        self.reserved_end = self.log_end_offset;
+        self.producers.state.high_watermark_moved(self.high_watermark);
+        self.tail.clear();
+        self.recent.clear();
+        self.offline = false;
+        self.changed = true;
+        self.register();
+        info!(partition = %self.entry.name, log_end_offset = self.log_end_offset.0, "rebuilt");
+        Ok(())
+    }
+
+    /// Removes from the disk what was written of appends that were never published.
+    fn cut_unpublished(&mut self) -> Result<(), LogError> {
+        let end = self.log_end_offset;
+        while let Some(last) = self.segments.pop_if(|last| last.provisional) {
+            last.files.close();
+            for path in last.paths() {
+                recovery::remove_file(&self.directory, path)?;
+            }
+        }
+        let snapshots = self.producers.snapshots.range(end + 1..).copied().collect::<Vec<_>>();
+        for offset in snapshots {
+            self.producers.remove_snapshot(&self.directory, offset)?;
+        }
+        let active = self.segments.last().expect("a log has a segment");
+        let path = active.files.path(crate::files::Kind::Log);
+        let file = active.files.create(crate::files::Kind::Log)?;
+        Ok(file.set_len(active.published).map_err(DiskError::at("truncate", &path))?)
     }
 
     /// Notes that a producer's transaction is about to be verified with its coordinator; `None` if a
@@ -205,78 +506,25 @@ impl PartitionLog {
         supports_epoch_bump: bool,
         now: Timestamp,
     ) -> Option<VerificationGuard> {
-        let _ = (producer_id, epoch, sequence, supports_epoch_bump, now);
-        unimplemented!()
+        let state = &mut self.producers.state;
+        state.begin_verification(producer_id, epoch, sequence, supports_epoch_bump, now)
     }
 
     /// Whether an open transaction of the producer (any epoch) exists.
     #[must_use]
     pub fn has_open_transaction(&self, producer_id: ProducerId) -> bool {
-        let _ = producer_id;
-        unimplemented!()
+        self.producers.state.has_open_transaction(producer_id)
     }
 
-    // ---- read ----
-
-    /// Reads records; [`PartitionLog::plan_read`] and [`ReadPlan::run`] in one.
-    ///
-    /// # Errors
-    /// [`ReadError`].
-    pub fn read(&self, request: ReadRequest) -> Result<LogRead, ReadError> {
-        self.plan_read(request)?.run()
+    /// The producers that the log remembers.
+    #[must_use]
+    pub fn producers(&self) -> Vec<ProducerDescription> {
+        self.producers.state.describe()
     }
 
-    /// Decides what to read without touching the disk. An answer from memory is complete at once.
-    ///
-    /// # Errors
-    /// [`ReadError::OutOfRange`].
-    pub fn plan_read(&self, request: ReadRequest) -> Result<ReadPlan, ReadError> {
-        let _ = request;
-        unimplemented!()
-    }
-
-    /// Bytes between two offsets, `from` inclusive, `to` exclusive; 0 if `from >= to`.
-    ///
-    /// # Errors
-    /// The disk's, where a position is not known and has to be looked up.
-    pub fn available_bytes(&self, from: Offset, to: Offset) -> Result<u64, ReadError> {
-        let _ = (from, to);
-        unimplemented!()
-    }
-
-    /// The first record at or after the log start whose timestamp is at least `timestamp`.
-    /// The caller compares the answer with its own bound. Does I/O.
-    ///
-    /// # Errors
-    /// [`ReadError`].
-    pub fn offset_for_timestamp(
-        &self,
-        timestamp: Timestamp,
-    ) -> Result<Option<TimestampOffset>, ReadError> {
-        let _ = timestamp;
-        unimplemented!()
-    }
-
-    /// The first record that has the largest timestamp (KIP-734). Does I/O.
-    ///
-    /// # Errors
-    /// [`ReadError`].
-    pub fn offset_of_max_timestamp(&self) -> Result<Option<TimestampOffset>, ReadError> {
-        unimplemented!()
-    }
-
-    /// Segment base offsets and the log end with the files' modification times, newest first: for
-    /// `ListOffsets` version 0.
-    ///
-    /// # Errors
-    /// [`ReadError::Disk`].
-    pub fn segment_offsets_before(
-        &self,
-        timestamp: Timestamp,
-        max: usize,
-    ) -> Result<Vec<Offset>, ReadError> {
-        let _ = (timestamp, max);
-        unimplemented!()
+    /// Forgets producers that have been silent for `producer.id.expiration.ms`.
+    pub fn expire_producers(&mut self, now: Timestamp) {
+        self.producers.state.expire(now, self.config.producer_id_expiration_ms);
     }
 
     // ---- leader epochs ----
@@ -284,100 +532,116 @@ impl PartitionLog {
     /// The latest leader epoch that the log knows.
     #[must_use]
     pub fn latest_epoch(&self) -> Option<LeaderEpoch> {
-        unimplemented!()
+        self.epochs.latest()
     }
 
     /// The epoch that the record at `offset` was written in.
     #[must_use]
     pub fn epoch_for_offset(&self, offset: Offset) -> Option<LeaderEpoch> {
-        let _ = offset;
-        unimplemented!()
+        self.epochs.at(offset)
     }
 
     /// Notes that `epoch` starts at `start` (a new leader does so at its log end).
     ///
     /// # Errors
-    /// [`LogError::Disk`].
+    /// None at present: what cannot be written now is written with the next flush.
     pub fn assign_epoch(&mut self, epoch: LeaderEpoch, start: Offset) -> Result<(), LogError> {
-        let _ = (epoch, start);
-        unimplemented!()
+        self.epochs.assign(epoch, start);
+        self.write_epochs();
+        Ok(())
     }
 
     /// Where `epoch` ends (log-format 3.5).
     #[must_use]
     pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Option<EpochEnd> {
-        let _ = epoch;
-        unimplemented!()
+        if epoch.0 < 0 {
+            return None;
+        }
+        self.epochs.end_offset_for(epoch, self.log_end_offset)
     }
 
-    // ---- shortening ----
-
-    /// Removes every record at or above `offset`, whole batches only; the log end becomes `offset`.
-    /// Nothing may be reserved and unpublished.
-    ///
-    /// # Errors
-    /// [`LogError::OutOfRange`] if `offset` is negative; [`LogError::Disk`] takes the log offline.
-    pub fn truncate_to(&mut self, offset: Offset, now: Timestamp) -> Result<(), LogError> {
-        let _ = (offset, now);
-        unimplemented!()
+    /// Brings the epoch file up to date. It may fail: every epoch can be derived from the batches, and
+    /// no flush succeeds without it.
+    fn write_epochs(&mut self) {
+        match self.epochs.write(&self.directory) {
+            Ok(true) => self.changed = true,
+            Ok(false) => {}
+            Err(error) => {
+                self.changed = true;
+                warn!(error = &error as &dyn std::error::Error, "leader epochs are written later");
+            }
+        }
     }
 
-    /// Removes everything and starts anew at `offset`.
-    ///
-    /// # Errors
-    /// [`LogError::Disk`] takes the log offline.
-    pub fn truncate_fully_and_start_at(
-        &mut self,
-        offset: Offset,
-        now: Timestamp,
-    ) -> Result<(), LogError> {
-        let _ = (offset, now);
-        unimplemented!()
-    }
+    // ---- flushing and closing ----
 
-    /// Raises the log start to `offset`; records below are gone at once, segments with them later.
-    ///
-    /// # Errors
-    /// [`LogError::OutOfRange`] if `offset` is above the high watermark.
-    pub fn delete_records_before(&mut self, offset: Offset) -> Result<(), LogError> {
-        let _ = offset;
-        unimplemented!()
-    }
-
-    // ---- upkeep, called by the janitor and the committer ----
-
-    /// Removes segments that are too old, too many, or below the log start; returns how many.
-    ///
-    /// # Errors
-    /// [`LogError::Disk`] takes the log offline.
-    pub fn apply_retention(&mut self, now: Timestamp) -> Result<usize, LogError> {
-        let _ = now;
-        unimplemented!()
-    }
-
-    /// Forgets producers that have been silent for `producer.id.expiration.ms`.
-    pub fn expire_producers(&mut self, now: Timestamp) {
-        let _ = now;
-        unimplemented!()
-    }
-
-    /// The producers that the log remembers.
-    #[must_use]
-    pub fn producers(&self) -> Vec<ProducerDescription> {
-        unimplemented!()
-    }
-
-    /// What `flush.messages` and `flush.ms` ask for now.
+    /// Whether a segment was completed since the last flush, or `flush.messages` or `flush.ms` ask for one.
     #[must_use]
     pub fn flush_is_due(&self, now: Timestamp) -> bool {
-        let _ = now;
-        unimplemented!()
+        let unflushed = self.log_end_offset - self.recovery_point;
+        // As Kafka does in the background: a segment is flushed once it is complete.
+        let by_roll = self.recovery_point
+            < self.segments.last().map_or(Offset(0), |last| last.base)
+            && self.recovery_point < self.log_end_offset;
+        let by_count = self.config.flush_messages.is_some_and(|limit| {
+            u64::try_from(unflushed).is_ok_and(|unflushed| unflushed > 0 && unflushed >= limit)
+        });
+        let by_time =
+            self.config.flush_ms.zip(self.unflushed_since).is_some_and(|(limit, since)| {
+                u128::try_from(now.0.saturating_sub(since.0))
+                    .is_ok_and(|age| age >= limit.as_millis())
+            });
+        by_roll || by_count || by_time
     }
 
     /// The files to sync so that everything published is durable; `None` if it is already.
     #[must_use]
     pub fn begin_flush(&mut self) -> Option<FlushWork> {
-        unimplemented!()
+        if self.recovery_point >= self.log_end_offset || self.is_offline() {
+            return None;
+        }
+        Some(self.flush_work(false))
+    }
+
+    fn flush_work(&mut self, closing: bool) -> FlushWork {
+        self.unflushed_since = None;
+        self.write_epochs();
+        let from = self.recovery_point;
+        let last = self.segments.len() - 1;
+        let first = self.segments.partition_point(|segment| segment.base <= from).saturating_sub(1);
+        let segments = self.segments[first..]
+            .iter()
+            .enumerate()
+            .filter(|(_, segment)| segment.published > 0 || closing)
+            .map(|(at, segment)| SegmentFlush {
+                files: Arc::clone(&segment.files),
+                with_indexes: closing || first + at < last,
+                with_transactions: segment.transactions.entries > 0,
+            })
+            .collect();
+        let mut others = self
+            .producers
+            .snapshots
+            .range(from..)
+            .map(|&offset| Producers::path(&self.directory, offset))
+            .collect::<Vec<_>>();
+        let mut sync_directory = self.segments[last].base >= from || !others.is_empty() || closing;
+        if self.epochs.take_unsynced() {
+            others.push(self.directory.join(leader_epochs::FILE_NAME));
+            sync_directory = true;
+        }
+        if std::mem::take(&mut self.metadata_unsynced) && self.topic_id.is_some() {
+            others.push(self.directory.join(partition_metadata::FILE_NAME));
+            sync_directory = true;
+        }
+        FlushWork {
+            generation: self.generation,
+            up_to: self.log_end_offset,
+            directory: Arc::clone(&self.directory),
+            segments,
+            others,
+            sync_directory,
+        }
     }
 
     /// Raises the durable offset after [`FlushWork::run`].
@@ -389,95 +653,78 @@ impl PartitionLog {
         work: FlushWork,
         outcome: io::Result<()>,
     ) -> Result<(), LogError> {
-        let _ = (work, outcome);
-        unimplemented!()
+        if let Err(source) = outcome {
+            // What the kernel could not write it may have dropped: a second sync would succeed and mean
+            // nothing.
+            let path = self.directory.path().to_path_buf();
+            let error = LogError::Disk(DiskError { action: "sync", path, source });
+            self.fail();
+            self.log_directory.disk_failed(&error);
+            return Err(error);
+        }
+        if work.generation == self.generation {
+            self.recovery_point = self.recovery_point.max(work.up_to);
+            self.entry.set_recovery_point(self.recovery_point);
+        }
+        Ok(())
     }
 
     /// Lets go of buffers and descriptors of a log that has been idle.
     pub fn release_idle(&mut self) {
-        unimplemented!()
+        self.tail.clear();
+        self.recent.clear();
+        if self.in_flight > 0 || self.is_offline() {
+            return;
+        }
+        if let Some(active) = self.segments.last_mut()
+            && let Err(error) = active.write_indexes(IndexWrites::Append)
+        {
+            warn!(error = &error as &dyn std::error::Error, "index entries stay in memory");
+        }
+        for segment in &self.segments {
+            segment.files.close();
+        }
     }
 
     /// Flushes everything, trims indexes, takes a producer snapshot at the log end and closes the log.
     ///
     /// # Errors
-    /// [`LogError::Disk`]: the directory must not get a clean-shutdown marker.
-    pub fn close(self) -> Result<ClosedLog, LogError> {
-        unimplemented!()
-    }
-}
-
-/// Offsets and file positions given to an append whose bytes are not written yet.
-#[derive(Debug)]
-pub struct PendingAppend {}
-
-impl PendingAppend {
-    /// Offset of the first record.
-    #[must_use]
-    pub fn first_offset(&self) -> Offset {
-        unimplemented!()
-    }
-
-    /// Offset of the last record (inclusive).
-    #[must_use]
-    pub fn last_offset(&self) -> Offset {
-        unimplemented!()
-    }
-
-    /// Size of the batches in bytes.
-    #[must_use]
-    pub fn size_bytes(&self) -> usize {
-        unimplemented!()
+    /// [`LogError::Disk`]: the directory must not get a clean-shutdown marker, and will not.
+    pub fn close(mut self) -> Result<ClosedLog, LogError> {
+        let closed = ClosedLog {
+            entry: Arc::clone(&self.entry),
+            log_directory: Arc::clone(&self.log_directory),
+        };
+        if self.is_offline() {
+            self.entry.set_stopped(Stopped::Unclean);
+            return Err(LogError::Offline);
+        }
+        assert_eq!(
+            self.in_flight, 0,
+            "a log is closed when nothing is pending: {}",
+            self.entry.name
+        );
+        if self.changed
+            && let Err(error) = self.settle()
+        {
+            self.entry.set_stopped(Stopped::Unclean);
+            return Err(error);
+        }
+        self.register();
+        self.entry.set_stopped(Stopped::Clean);
+        Ok(closed)
     }
 
-    /// Writes the batches to the segment file. To be called without the partition's lock.
-    ///
-    /// # Errors
-    /// The disk's, a short write included: publish it, and the log is offline.
-    pub fn write(&self) -> io::Result<()> {
-        Self::write_all(std::slice::from_ref(self))
-    }
-
-    /// Writes appends that were reserved one after the other, with as few calls as possible.
-    ///
-    /// # Errors
-    /// As [`PendingAppend::write`]; then all of them have failed.
-    pub fn write_all(pending: &[Self]) -> io::Result<()> {
-        let _ = pending;
-        unimplemented!()
-    }
-}
-
-/// A read that was decided and not yet done.
-#[derive(Debug)]
-pub struct ReadPlan {}
-
-impl ReadPlan {
-    /// Whether [`ReadPlan::run`] answers from memory.
-    #[must_use]
-    pub fn is_in_memory(&self) -> bool {
-        unimplemented!()
-    }
-
-    /// Does the read. To be called without the partition's lock, unless it answers from memory.
-    ///
-    /// # Errors
-    /// [`ReadError`].
-    pub fn run(self) -> Result<LogRead, ReadError> {
-        unimplemented!()
-    }
-}
-
-/// Files and directories to sync.
-#[derive(Debug)]
-pub struct FlushWork {}
-
-impl FlushWork {
-    /// Syncs them. To be called without the partition's lock, by the committer.
-    ///
-    /// # Errors
-    /// The disk's; fatal for the directory.
-    pub fn run(&self) -> io::Result<()> {
-        unimplemented!()
+    /// Makes the files what a clean stop leaves.
+    fn settle(&mut self) -> Result<(), LogError> {
+        for segment in &mut self.segments {
+            segment.seal()?;
+        }
+        self.producers.end_offset = self.log_end_offset;
+        self.producers.take_snapshot(&self.directory, false)?;
+        self.epochs.write(&self.directory)?;
+        let work = self.flush_work(true);
+        let outcome = work.run();
+        self.finish_flush(work, outcome)
     }
 }

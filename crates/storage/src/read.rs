@@ -1,7 +1,7 @@
 //! Reading: requests and answers.
 
-use crate::stand_in::Records;
 use model::{LeaderEpoch, Offset, ProducerId, Timestamp};
+use protocol::Records;
 
 /// What to read.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,9 @@ pub struct LogRead {
     pub records: Records,
     /// Size of `records` in bytes.
     pub size: usize,
+    /// Whether the first batch is larger than `max_bytes` and therefore cut off. A client that cannot
+    /// use it should get nothing instead.
+    pub first_batch_incomplete: bool,
     /// Transactions that were aborted in the range read; `None` if not asked for. May list more.
     pub aborted_transactions: Option<Vec<AbortedTransaction>>,
 }

@@ -1,0 +1,63 @@
+//! Making a log durable.
+
+use crate::files::{Kind, PartitionDirectory, SegmentFiles};
+use model::Offset;
+use platform::disk::OpenOptions;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Files and directories to sync.
+#[derive(Debug)]
+pub struct FlushWork {
+    pub(crate) generation: u64,
+    /// Everything below is durable afterwards.
+    pub(crate) up_to: Offset,
+    pub(crate) directory: Arc<PartitionDirectory>,
+    pub(crate) segments: Vec<SegmentFlush>,
+    /// Snapshots, leader epochs, topic id.
+    pub(crate) others: Vec<PathBuf>,
+    /// Whether names in the directory are new.
+    pub(crate) sync_directory: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct SegmentFlush {
+    pub(crate) files: Arc<SegmentFiles>,
+    /// The offset and time index are complete: nobody looks at them again before using them.
+    pub(crate) with_indexes: bool,
+    pub(crate) with_transactions: bool,
+}
+
+impl FlushWork {
+    /// Syncs them. To be called without the partition's lock, by the committer.
+    ///
+    /// # Errors
+    /// The disk's; fatal for the directory.
+    pub fn run(&self) -> io::Result<()> {
+        let disk = self.directory.disk();
+        for segment in &self.segments {
+            let kinds = Kind::ALL.into_iter().filter(|kind| match kind {
+                Kind::Log => true,
+                Kind::OffsetIndex | Kind::TimeIndex => segment.with_indexes,
+                Kind::TransactionIndex => segment.with_transactions,
+            });
+            for kind in kinds {
+                match segment.files.get(kind) {
+                    Ok(file) => file.sync()?,
+                    // Retention or truncation was faster.
+                    Err(error) if error.source.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error.source),
+                }
+            }
+        }
+        for path in &self.others {
+            match disk.open(path, OpenOptions { write: true, ..OpenOptions::default() }) {
+                Ok(file) => file.sync()?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if self.sync_directory { disk.sync_directory(&self.directory.path()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,145 @@
+//! Reads that were decided under the partition's lock and are done without it.
+
+use crate::error::{DiskError, ReadError};
+use crate::files::{Kind, SegmentFiles};
+use crate::read::{LogRead, ReadRequest};
+use crate::segment::Lookup;
+use crate::tail::{SMALL_READ_BYTES, TailRead};
+use crate::transaction_index::TransactionIndex;
+use bytes::Bytes;
+use model::Offset;
+use protocol::{FileRange, Records, RecordsFile, RecordsPart};
+use std::sync::Arc;
+
+/// A read that was decided and not yet done.
+#[derive(Debug)]
+pub struct ReadPlan(pub(crate) Plan);
+
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// There is nothing between the offset and the bound.
+    Empty {
+        want_aborted: bool,
+    },
+    Memory {
+        read: TailRead,
+        want_aborted: bool,
+    },
+    File(Box<FilePlan>),
+}
+
+#[derive(Debug)]
+pub(crate) struct FilePlan {
+    pub(crate) request: ReadRequest,
+    /// The segment that may hold the offset, and the one after it that has batches.
+    pub(crate) lookups: Vec<Lookup>,
+    /// The bound is the log end: no position has to be looked up for it.
+    pub(crate) to_the_end: bool,
+    /// Where the segments end (exclusive offsets).
+    pub(crate) ends: Vec<Offset>,
+    /// The transaction indexes from the first segment on, where there is one.
+    pub(crate) transactions: Vec<(Arc<SegmentFiles>, TransactionIndex)>,
+}
+
+impl ReadPlan {
+    /// Whether [`ReadPlan::run`] answers from memory.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        !matches!(self.0, Plan::File(_))
+    }
+
+    /// Does the read. To be called without the partition's lock, unless it answers from memory.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn run(self) -> Result<LogRead, ReadError> {
+        match self.0 {
+            Plan::Empty { want_aborted } => Ok(LogRead::empty(want_aborted)),
+            Plan::Memory { read, want_aborted } => Ok(LogRead {
+                records: read.records,
+                size: read.size,
+                first_batch_incomplete: read.first_batch_incomplete,
+                aborted_transactions: want_aborted.then(Vec::new),
+            }),
+            Plan::File(plan) => Ok(plan.run()?),
+        }
+    }
+}
+
+impl LogRead {
+    fn empty(want_aborted: bool) -> Self {
+        Self {
+            records: Records::default(),
+            size: 0,
+            first_batch_incomplete: false,
+            aborted_transactions: want_aborted.then(Vec::new),
+        }
+    }
+}
+
+impl FilePlan {
+    fn run(&self) -> Result<LogRead, DiskError> {
+        let request = &self.request;
+        let bound = request.upper_bound;
+        for (lookup, &segment_end) in self.lookups.iter().zip(&self.ends) {
+            let Some(first) = lookup.find(request.offset)? else { continue };
+            let limit = if self.to_the_end || bound >= segment_end {
+                lookup.end
+            } else {
+                lookup.find(bound)?.map_or(lookup.end, |batch| batch.position)
+            };
+            let available = limit.saturating_sub(first.position);
+            let mut wanted = request.max_bytes as u64;
+            if request.min_one_message {
+                wanted = wanted.max(first.size);
+            }
+            let size = usize::try_from(wanted.min(available)).unwrap_or(usize::MAX);
+            let aborted_transactions = if request.want_aborted {
+                Some(self.aborted(lookup, first.position + size as u64, segment_end)?)
+            } else {
+                None
+            };
+            return Ok(LogRead {
+                records: self.records(lookup, first.position, size)?,
+                size,
+                first_batch_incomplete: available > 0 && (size as u64) < first.size,
+                aborted_transactions,
+            });
+        }
+        Ok(LogRead::empty(request.want_aborted))
+    }
+
+    fn records(&self, lookup: &Lookup, position: u64, size: usize) -> Result<Records, DiskError> {
+        let file = lookup.files().get(Kind::Log)?;
+        let mut records = Records::default();
+        if size < SMALL_READ_BYTES {
+            let mut bytes = vec![0; size];
+            file.read_exact_at(&mut bytes, position)
+                .map_err(DiskError::at("read", &lookup.files().path(Kind::Log)))?;
+            records.push(RecordsPart::Bytes(Bytes::from(bytes)));
+        } else {
+            let file: Arc<dyn RecordsFile> = file;
+            records.push(RecordsPart::File(FileRange { file, position, length: size }));
+        }
+        Ok(records)
+    }
+
+    fn aborted(
+        &self,
+        lookup: &Lookup,
+        position: u64,
+        segment_end: Offset,
+    ) -> Result<Vec<crate::read::AbortedTransaction>, DiskError> {
+        let mut found = Vec::new();
+        if self.transactions.is_empty() {
+            return Ok(found);
+        }
+        let to = lookup.offset_at_or_after(position, segment_end)?;
+        for (files, index) in &self.transactions {
+            if index.collect(files, self.request.offset, to, &mut found)? {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}

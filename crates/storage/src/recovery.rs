@@ -1,0 +1,635 @@
+//! Opening a log: what is on disk becomes segments, leader epochs and producer state
+//! (log-format 5).
+//!
+//! After a clean stop everything is as it was left. After a crash segments from the recovery point on
+//! are read batch by batch: the first damaged one ends the log, later segments go, indexes and producer
+//! state are made anew. Both are safe to repeat: a crash in the middle changes nothing for the next try.
+//!
+//! # Non-obvious
+//! - A full disk does not stop recovery: what it cuts needs no space, what it would write (indexes,
+//!   snapshots) stays in memory or is done without.
+//! - A leader epoch file that is missing or damaged is derived from all batches.
+
+use crate::error::{DiskError, LogError};
+use crate::files::{Kind, PartitionDirectory, SegmentFiles, file_name};
+use crate::leader_epochs::{self, LeaderEpochs};
+use crate::log_config::LogConfig;
+use crate::producer_state::ProducerState;
+use crate::scan::{Scanner, producer_batch};
+use crate::segment::{IndexWrites, Segment};
+use crate::snapshot;
+use crate::transaction_index::{ENTRY_BYTES, TransactionEntry, TransactionIndex};
+use model::{Offset, Timestamp};
+use platform::disk::OpenOptions;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, IoSlice};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tracing::warn;
+
+/// What is known of a log before it is opened.
+#[derive(Debug)]
+pub(crate) struct LoadRequest<'a> {
+    pub(crate) directory: &'a Arc<PartitionDirectory>,
+    pub(crate) config: &'a LogConfig,
+    /// The last stop was clean.
+    pub(crate) clean: bool,
+    pub(crate) recovery_point: Offset,
+    pub(crate) log_start_offset: Offset,
+    pub(crate) now: Timestamp,
+}
+
+/// A log that was opened.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// At least one; the last is active.
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) epochs: LeaderEpochs,
+    pub(crate) producers: Producers,
+    pub(crate) log_start_offset: Offset,
+    pub(crate) log_end_offset: Offset,
+    pub(crate) recovery_point: Offset,
+}
+
+/// Producer state with its snapshots.
+#[derive(Debug, Default)]
+pub(crate) struct Producers {
+    pub(crate) state: ProducerState,
+    /// Records below are accounted for.
+    pub(crate) end_offset: Offset,
+    /// Offsets of the snapshots on disk.
+    pub(crate) snapshots: BTreeSet<Offset>,
+}
+
+impl Producers {
+    pub(crate) fn path(directory: &PartitionDirectory, offset: Offset) -> PathBuf {
+        directory.join(file_name(offset, "snapshot"))
+    }
+
+    /// Writes a snapshot at the end offset, unless there is one at or above.
+    pub(crate) fn take_snapshot(
+        &mut self,
+        directory: &PartitionDirectory,
+        sync: bool,
+    ) -> Result<(), DiskError> {
+        if self.snapshots.last().map_or(Offset(0), |offset| *offset) >= self.end_offset {
+            return Ok(());
+        }
+        write_snapshot(directory, self.end_offset, &snapshot::encode(&self.state), sync)?;
+        self.snapshots.insert(self.end_offset);
+        Ok(())
+    }
+
+    pub(crate) fn remove_snapshot(
+        &mut self,
+        directory: &PartitionDirectory,
+        offset: Offset,
+    ) -> Result<(), DiskError> {
+        if self.snapshots.remove(&offset) {
+            remove_file(directory, Self::path(directory, offset))?;
+        }
+        Ok(())
+    }
+
+    /// Removes snapshots outside of `(above, up_to]` and loads the newest that is left.
+    fn reload(
+        &mut self,
+        request: &LoadRequest<'_>,
+        above: Offset,
+        up_to: Offset,
+    ) -> Result<(), DiskError> {
+        let directory = request.directory;
+        let out = self.snapshots.iter().filter(|&&at| at <= above || at > up_to);
+        for offset in out.copied().collect::<Vec<_>>() {
+            self.remove_snapshot(directory, offset)?;
+        }
+        self.state = ProducerState::default();
+        self.end_offset = above;
+        while let Some(&offset) = self.snapshots.last() {
+            let path = Self::path(directory, offset);
+            let bytes = crate::checkpoint::read_file(directory.disk().as_ref(), &path)?;
+            let expiration = request.config.producer_id_expiration_ms;
+            let state = bytes.and_then(|bytes| snapshot::decode(&bytes, request.now, expiration));
+            if let Some(state) = state {
+                self.state = state;
+                self.end_offset = offset;
+                return Ok(());
+            }
+            warn!(path = %path.display(), "producer snapshot is damaged, using an older one");
+            self.remove_snapshot(directory, offset)?;
+        }
+        Ok(())
+    }
+
+    /// Brings the state to what it was at `to`, from the newest snapshot and the batches after it.
+    pub(crate) fn rebuild(
+        &mut self,
+        request: &LoadRequest<'_>,
+        segments: &[Segment],
+        to: Offset,
+    ) -> Result<(), LogError> {
+        self.reload(request, request.log_start_offset, to)?;
+        for (at, segment) in segments.iter().enumerate() {
+            let next_base = segments.get(at + 1).map(|next| next.base);
+            if segment.base >= to || next_base.is_some_and(|next| next <= self.end_offset) {
+                continue;
+            }
+            self.end_offset = self.end_offset.max(segment.base);
+            if at + 2 >= segments.len() {
+                self.try_snapshot(request.directory);
+            }
+            let from = self.end_offset;
+            let position =
+                segment.find(from, segment.size)?.map_or(segment.size, |batch| batch.position);
+            let mut scanner = Scanner::whole(&segment.files, position, segment.size)?;
+            while let Some(batch) = scanner.next_head()? {
+                let Some(header) = batch.header.as_ref().filter(|header| header.producer_id >= 0)
+                else {
+                    continue;
+                };
+                if batch.base_offset.is_some_and(|base| base >= to) {
+                    break;
+                }
+                let bytes = if header.attributes.is_control() {
+                    scanner
+                        .read_batch(&batch)
+                        .map_err(|error| scanner.damaged(error.to_string()))?
+                } else {
+                    Vec::new()
+                };
+                let producer = producer_batch(header, &bytes).map_err(|e| scanner.damaged(e))?;
+                if let Some(producer) = producer {
+                    // Aborted transactions are in the index already.
+                    drop(self.state.replay(producer));
+                }
+            }
+        }
+        self.end_offset = to;
+        Ok(())
+    }
+
+    /// Takes a snapshot if the disk lets it: a log can be opened without.
+    fn try_snapshot(&mut self, directory: &PartitionDirectory) {
+        if let Err(error) = self.take_snapshot(directory, false) {
+            warn!(error = &error as &dyn std::error::Error, "no producer snapshot");
+        }
+    }
+}
+
+pub(crate) fn write_snapshot(
+    directory: &PartitionDirectory,
+    offset: Offset,
+    bytes: &[u8],
+    sync: bool,
+) -> Result<(), DiskError> {
+    let path = Producers::path(directory, offset);
+    let write = || -> io::Result<()> {
+        let options = OpenOptions { write: true, create: true, truncate: true };
+        let file = directory.disk().open(&path, options)?;
+        file.write_all_at(&[IoSlice::new(bytes)], 0)?;
+        if sync { file.sync() } else { Ok(()) }
+    };
+    write().map_err(DiskError::at("write", &path))
+}
+
+/// Removes a file, if it is there.
+pub(crate) fn remove_file(directory: &PartitionDirectory, path: PathBuf) -> Result<(), DiskError> {
+    match directory.disk().remove_file(&path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(DiskError { action: "remove", path, source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The names in a partition's directory, by what they are.
+#[derive(Debug, Default)]
+struct Listing {
+    /// Per base offset: which files there are.
+    segments: BTreeMap<Offset, [bool; 4]>,
+    snapshots: BTreeSet<Offset>,
+    has_epochs: bool,
+}
+
+/// Splits `00000000000000000042.index` into offset and extension.
+fn parse_name(name: &str) -> Option<(Offset, &str)> {
+    let (digits, extension) = name.split_once('.')?;
+    let is_offset = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    Some((Offset(is_offset.then(|| digits.parse().ok())??), extension))
+}
+
+/// Lists the directory, after removing or completing what an interrupted change left (log-format 5.2).
+fn list(directory: &PartitionDirectory) -> Result<Listing, DiskError> {
+    let disk = directory.disk();
+    let path = directory.path();
+    let names = || -> Result<Vec<String>, DiskError> {
+        let names = disk.list(&path).map_err(DiskError::at("list", &path))?;
+        Ok(names.into_iter().filter_map(|name| name.into_os_string().into_string().ok()).collect())
+    };
+    let mut listed = names()?;
+    if listed.iter().any(|name| {
+        [".deleted", ".cleaned", ".swap", ".tmp"].iter().any(|suffix| name.ends_with(suffix))
+    }) {
+        finish_interrupted(directory, &listed)?;
+        listed = names()?;
+    }
+    let mut listing = Listing::default();
+    for name in &listed {
+        if name == leader_epochs::FILE_NAME {
+            listing.has_epochs = true;
+        }
+        let Some((offset, extension)) = parse_name(name) else { continue };
+        if extension == "snapshot" {
+            listing.snapshots.insert(offset);
+        } else if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.extension() == extension)
+        {
+            listing.segments.entry(offset).or_default()[kind as usize] = true;
+        }
+    }
+    let is_orphan = |files: &[bool; 4]| !files[Kind::Log as usize];
+    for (base, files) in listing.segments.iter().filter(|entry| is_orphan(entry.1)) {
+        for kind in Kind::ALL.into_iter().filter(|&kind| files[kind as usize]) {
+            remove_file(directory, directory.join(file_name(*base, kind.extension())))?;
+        }
+    }
+    listing.segments.retain(|_, files| !is_orphan(files));
+    Ok(listing)
+}
+
+fn finish_interrupted(directory: &PartitionDirectory, names: &[String]) -> Result<(), DiskError> {
+    let disk = directory.disk();
+    let offset_of = |name: &str| parse_name(name).map(|(offset, _)| offset);
+    let with = |suffix: &'static str| names.iter().filter(move |name| name.ends_with(suffix));
+    for name in with(".deleted").chain(with(".cleaned")).chain(with(".tmp")) {
+        remove_file(directory, directory.join(name))?;
+    }
+    // A swap file at or above a cleaned one belongs to a series of renames that was not completed.
+    let unfinished = with(".cleaned").filter_map(|name| offset_of(name)).min();
+    let mut complete = Vec::new();
+    for name in with(".swap") {
+        match (offset_of(name), unfinished) {
+            (Some(offset), Some(unfinished)) if offset >= unfinished => {
+                remove_file(directory, directory.join(name))?;
+            }
+            _ => complete.push(name),
+        }
+    }
+    // The others replace everything in their range.
+    let mut range = None::<(Offset, Offset)>;
+    for name in complete.iter().filter(|name| name.ends_with(".log.swap")) {
+        let Some(base) = offset_of(name) else { continue };
+        let path = directory.join(name);
+        let last = last_offset_of(directory, &path)?.unwrap_or(base);
+        range = Some(range.map_or((base, last), |(low, high)| (low.min(base), high.max(last))));
+    }
+    if let Some((low, high)) = range {
+        for name in names.iter().filter(|name| !name.ends_with(".swap")) {
+            if offset_of(name).is_some_and(|offset| (low..=high).contains(&offset)) {
+                remove_file(directory, directory.join(name))?;
+            }
+        }
+    }
+    for name in complete {
+        let (from, to) = (directory.join(name), directory.join(name.trim_end_matches(".swap")));
+        disk.rename(&from, &to).map_err(DiskError::at("rename", &from))?;
+    }
+    Ok(())
+}
+
+/// The last offset in a file of batches that is not a segment yet.
+fn last_offset_of(
+    directory: &PartitionDirectory,
+    path: &std::path::Path,
+) -> Result<Option<Offset>, DiskError> {
+    let bytes = crate::checkpoint::read_file(directory.disk().as_ref(), path)?.unwrap_or_default();
+    Ok(protocol::records::Batches::new(&bytes)
+        .map_while(Result::ok)
+        .last()
+        .map(|batch| batch.last_offset()))
+}
+
+/// Opens a log.
+pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
+    let directory = request.directory;
+    let listing = list(directory)?;
+    let mut epochs = match LeaderEpochs::read(directory) {
+        Ok(epochs) => epochs,
+        Err(error @ LogError::Damaged { .. }) => {
+            warn!(error = &error as &dyn std::error::Error, "deriving leader epochs anew");
+            LeaderEpochs::default()
+        }
+        Err(error) => return Err(error),
+    };
+    let has_epochs = epochs.latest().is_some();
+    let mut producers = Producers { snapshots: listing.snapshots.clone(), ..Default::default() };
+    let mut segments = Vec::with_capacity(listing.segments.len());
+    let mut recovered_any = false;
+    let bases = listing.segments.keys().copied().collect::<Vec<_>>();
+    for (at, (&base, present)) in listing.segments.iter().enumerate() {
+        let next_base = bases.get(at + 1);
+        let is_unclean =
+            !request.clean && next_base.is_none_or(|&next| next > request.recovery_point);
+        let opened = if is_unclean { None } else { open_segment(request, base, present)? };
+        match opened {
+            Some(segment) => segments.push(segment),
+            None => {
+                let recovered = recover(request, &mut epochs, &mut producers, &segments, base)?;
+                recovered_any = true;
+                let lost = recovered.cut;
+                segments.push(recovered.segment);
+                if lost > 0 && at + 1 < bases.len() {
+                    warn!(
+                        path = %directory.path().display(), base = base.0, lost,
+                        "damaged batches: the rest of the log is removed"
+                    );
+                    for &later in &bases[at + 1..] {
+                        remove_segment_files(directory, later)?;
+                        producers.remove_snapshot(directory, later)?;
+                    }
+                    break;
+                }
+            }
+        }
+    }
+
+    let log_end_offset = match end_of(request, &mut epochs, &mut producers, &mut segments)? {
+        Some(end) if end >= request.log_start_offset => end,
+        _ => {
+            // Nothing is left at or above the log start.
+            for segment in std::mem::take(&mut segments) {
+                segment.files.close();
+                remove_segment_files(directory, segment.base)?;
+            }
+            epochs.clear();
+            let base = request.log_start_offset;
+            let files = Arc::new(SegmentFiles::new(Arc::clone(directory), base));
+            create_files(&files)?;
+            segments.push(Segment::empty(files, request.now));
+            base
+        }
+    };
+    let first_base = segments[0].base;
+    if !has_epochs {
+        derive_epochs(&mut epochs, &segments)?;
+    }
+    epochs.truncate_from_end(log_end_offset);
+    epochs.truncate_from_start(request.log_start_offset);
+
+    remove_stray_snapshots(directory, &mut producers, &segments)?;
+    if request.clean && !recovered_any && producers.snapshots.is_empty() {
+        // A log without snapshots that was closed cleanly has no producers.
+        producers.end_offset = log_end_offset;
+    } else {
+        producers.rebuild(request, &segments, log_end_offset)?;
+        if recovered_any {
+            producers.try_snapshot(directory);
+        }
+    }
+    let recovery_point = if request.clean && !recovered_any {
+        log_end_offset
+    } else {
+        request.recovery_point.min(log_end_offset)
+    };
+    let log_start_offset = request.log_start_offset.max(first_base);
+    Ok(Loaded { segments, epochs, producers, log_start_offset, log_end_offset, recovery_point })
+}
+
+/// Makes the files of a new segment.
+pub(crate) fn create_files(files: &SegmentFiles) -> Result<(), DiskError> {
+    for kind in [Kind::Log, Kind::OffsetIndex, Kind::TimeIndex] {
+        let file = files.create(kind)?;
+        // Something may be left of a segment of the same name.
+        let len = file.len().map_err(DiskError::at("measure", &files.path(kind)))?;
+        if len > 0 {
+            file.set_len(0).map_err(DiskError::at("truncate", &files.path(kind)))?;
+        }
+    }
+    Ok(())
+}
+
+fn remove_segment_files(directory: &PartitionDirectory, base: Offset) -> Result<(), DiskError> {
+    Kind::ALL.into_iter().try_for_each(|kind| {
+        remove_file(directory, directory.join(file_name(base, kind.extension())))
+    })
+}
+
+/// A segment as it lies there; `None` if it has to be recovered.
+fn open_segment(
+    request: &LoadRequest<'_>,
+    base: Offset,
+    present: &[bool; 4],
+) -> Result<Option<Segment>, LogError> {
+    let files = Arc::new(SegmentFiles::new(Arc::clone(request.directory), base));
+    let len = |kind: Kind| -> Result<u64, DiskError> {
+        if !present[kind as usize] {
+            return Ok(0);
+        }
+        let path = files.path(kind);
+        let metadata = request.directory.disk().metadata(&path);
+        Ok(metadata.map_err(DiskError::at("look at", &path))?.len)
+    };
+    let (size, offsets, times) = (len(Kind::Log)?, len(Kind::OffsetIndex)?, len(Kind::TimeIndex)?);
+    let is_missing = |kind: Kind| size > 0 && !present[kind as usize];
+    if is_missing(Kind::OffsetIndex)
+        || is_missing(Kind::TimeIndex)
+        || offsets % 8 != 0
+        || times % 12 != 0
+    {
+        return Ok(None);
+    }
+    let transactions = match len(Kind::TransactionIndex)? {
+        0 => TransactionIndex::default(),
+        len => match TransactionIndex::open(&files, len) {
+            Ok(index) => index,
+            Err(LogError::Damaged { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        },
+    };
+    Ok(Some(Segment::existing(files, size, offsets, times, transactions, request.now)))
+}
+
+struct Recovered {
+    segment: Segment,
+    /// Bytes cut off the end.
+    cut: u64,
+}
+
+/// Reads a segment batch by batch and makes everything else from it (log-format 5.4).
+fn recover(
+    request: &LoadRequest<'_>,
+    epochs: &mut LeaderEpochs,
+    producers: &mut Producers,
+    before: &[Segment],
+    base: Offset,
+) -> Result<Recovered, LogError> {
+    let directory = request.directory;
+    if producers.end_offset != base || producers.end_offset <= request.log_start_offset {
+        producers.rebuild(request, before, base)?;
+    }
+    producers.try_snapshot(directory);
+    let files = Arc::new(SegmentFiles::new(Arc::clone(directory), base));
+    let path = files.path(Kind::Log);
+    let len = files.get(Kind::Log)?.len().map_err(DiskError::at("measure", &path))?;
+    let mut segment = Segment::empty(Arc::clone(&files), request.now);
+    let mut aborted = Vec::<TransactionEntry>::new();
+    let mut scanner = Scanner::whole(&files, 0, len)?;
+    let mut last_indexed = None;
+    while let Some((batch, bytes)) = scanner.next_valid()? {
+        if segment.relative(batch.last_offset).is_none() {
+            return Err(scanner.damaged(format!("offset {} cannot be in it", batch.last_offset)));
+        }
+        let indexed = segment.offset_index.known_last();
+        segment.append(&batch, request.config);
+        if segment.offset_index.known_last() != indexed {
+            // Offsets that do not rise: nothing in this segment can be trusted.
+            if last_indexed.is_some_and(|last| batch.last_offset <= last) {
+                segment = Segment::empty(Arc::clone(&files), request.now);
+                aborted.clear();
+                break;
+            }
+            last_indexed = Some(batch.last_offset);
+        }
+        if let Some(header) = &batch.header {
+            if let Some(epoch) = header.leader_epoch()
+                && epochs.latest().is_none_or(|latest| epoch > latest)
+            {
+                epochs.assign(epoch, header.base_offset());
+            }
+            let producer = producer_batch(header, bytes);
+            if let Some(producer) =
+                producer.map_err(|reason| LogError::Damaged { path: path.clone(), reason })?
+            {
+                aborted.extend(producers.state.replay(producer));
+            }
+            producers.end_offset = producers.end_offset.max(batch.next_offset());
+        }
+    }
+    segment.published = segment.size;
+    let cut = len - segment.size;
+    if cut > 0 {
+        let file = files.get(Kind::Log)?;
+        file.set_len(segment.size).map_err(DiskError::at("truncate", &path))?;
+    }
+    write_transactions(&mut segment, &aborted)?;
+    segment.push_time_entry();
+    match segment.write_indexes(IndexWrites::Cut) {
+        Ok(()) => segment.sealed = true,
+        Err(error) if error.is_full() => {
+            warn!(error = &error as &dyn std::error::Error, "indexes stay in memory");
+        }
+        Err(error) => return Err(error.into()),
+    }
+    producers.try_snapshot(directory);
+    Ok(Recovered { segment, cut })
+}
+
+fn write_transactions(
+    segment: &mut Segment,
+    aborted: &[TransactionEntry],
+) -> Result<(), DiskError> {
+    let path = segment.files.path(Kind::TransactionIndex);
+    if aborted.is_empty() {
+        if segment.files.directory.disk().metadata(&path).is_ok() {
+            let file = segment.files.get(Kind::TransactionIndex)?;
+            file.set_len(0).map_err(DiskError::at("truncate", &path))?;
+        }
+        return Ok(());
+    }
+    let bytes = aborted.iter().flat_map(TransactionEntry::encode).collect::<Vec<_>>();
+    let file = segment.files.create(Kind::TransactionIndex)?;
+    file.write_all_at(&[IoSlice::new(&bytes)], 0).map_err(DiskError::at("write", &path))?;
+    file.set_len((aborted.len() * ENTRY_BYTES) as u64).map_err(DiskError::at("truncate", &path))?;
+    segment.transactions.entries = aborted.len();
+    segment.reserved_transactions = aborted.len();
+    Ok(())
+}
+
+/// Prepares the last segment for appending and finds where it ends; recovers it if it does not end
+/// with a whole batch, or if its index does not fit.
+fn end_of(
+    request: &LoadRequest<'_>,
+    epochs: &mut LeaderEpochs,
+    producers: &mut Producers,
+    segments: &mut Vec<Segment>,
+) -> Result<Option<Offset>, LogError> {
+    for attempt in 0..2 {
+        let Some(active) = segments.last_mut() else { return Ok(None) };
+        active.activate()?;
+        let last_indexed = active.offset_index.known_last();
+        let start = last_indexed.map_or(0, |entry| u64::from(entry.position));
+        let mut end = active.base;
+        let mut position = start;
+        let files = Arc::clone(&active.files);
+        if start < active.size {
+            let mut scanner = Scanner::near(&files, start, active.size)?;
+            let mut is_first = true;
+            while let Some(batch) = scanner.next_head()? {
+                let fits = last_indexed.is_none_or(|entry| {
+                    active.relative(batch.last_offset) == Some(entry.relative_offset)
+                });
+                // An entry of older Kafka's names the last of several batches.
+                if is_first
+                    && !fits
+                    && last_indexed.is_some_and(|entry| {
+                        active.relative(batch.last_offset).is_none_or(|r| r > entry.relative_offset)
+                    })
+                {
+                    break;
+                }
+                is_first = false;
+                active.note_timestamp(&batch);
+                end = end.max(batch.next_offset());
+                position = batch.end();
+            }
+        }
+        if position == active.size && (start < active.size || active.size == 0) {
+            return Ok(Some(end));
+        }
+        assert!(attempt == 0, "a recovered segment ends with a whole batch: {active:?}");
+        let base = active.base;
+        warn!(path = %files.path(Kind::Log).display(), "segment does not fit its index: recovering");
+        segments.pop();
+        // The state has to be rebuilt up to this segment, not to wherever recovery came.
+        producers.end_offset = Offset(-1);
+        let recovered = recover(request, epochs, producers, segments, base)?;
+        segments.push(recovered.segment);
+    }
+    unreachable!("the second attempt returns or panics")
+}
+
+/// Finds the epochs in all batches.
+fn derive_epochs(epochs: &mut LeaderEpochs, segments: &[Segment]) -> Result<(), LogError> {
+    epochs.clear();
+    for segment in segments.iter().filter(|segment| segment.size > 0) {
+        let mut scanner = Scanner::whole(&segment.files, 0, segment.size)?;
+        while let Some(batch) = scanner.next_head()? {
+            match batch.header.as_ref().map(|header| (header.leader_epoch(), header.base_offset()))
+            {
+                Some((Some(epoch), base))
+                    if epochs.latest().is_none_or(|latest| epoch > latest) =>
+                {
+                    epochs.assign(epoch, base);
+                }
+                Some(_) => {}
+                None => epochs.clear(),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes snapshots that belong to no segment, but for the newest if it is above the last segment.
+fn remove_stray_snapshots(
+    directory: &PartitionDirectory,
+    producers: &mut Producers,
+    segments: &[Segment],
+) -> Result<(), DiskError> {
+    let last_base = segments.last().map(|segment| segment.base);
+    let is_base = |offset: &Offset| segments.iter().any(|segment| segment.base == *offset);
+    let strays = producers.snapshots.iter().filter(|offset| !is_base(offset)).copied();
+    let mut strays = strays.collect::<Vec<_>>();
+    if strays.last().copied() > last_base {
+        strays.pop();
+    }
+    strays.into_iter().try_for_each(|offset| producers.remove_snapshot(directory, offset))
+}

@@ -1,0 +1,80 @@
+//! Producer snapshots (`<offset>.snapshot`): the producer state after every record below the offset.
+//!
+//! `version i16 = 1 | crc u32 | count i32`, then 46 bytes per producer: `id i64 | epoch i16 | last
+//! sequence i32 | last offset i64 | offset delta i32 | timestamp i64 | coordinator epoch i32 |
+//! transaction first offset i64`. CRC-32C of everything after it. Only the last batch of a producer
+//! is kept: after a restart older retries are out of order instead of duplicates, as with Kafka.
+
+use crate::producer_state::{ProducerState, RememberedBatch};
+use crc_fast::{CrcAlgorithm, checksum};
+use model::{Offset, ProducerId, Timestamp};
+use std::time::Duration;
+
+const HEAD_BYTES: usize = 10;
+const ENTRY_BYTES: usize = 46;
+
+fn crc(bytes: &[u8]) -> u32 {
+    u32::try_from(checksum(CrcAlgorithm::Crc32Iscsi, bytes)).expect("a 32-bit checksum")
+}
+
+/// The bytes of a snapshot.
+pub(crate) fn encode(state: &ProducerState) -> Vec<u8> {
+    let producers = state.iter();
+    let count = i32::try_from(producers.len()).expect("fewer than 2^31 producers fit in memory");
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + producers.len() * ENTRY_BYTES);
+    bytes.extend_from_slice(&1i16.to_be_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&count.to_be_bytes());
+    for (id, producer) in producers {
+        let none = RememberedBatch { last_sequence: -1, last_offset: -1, ..Default::default() };
+        let last = producer.last_batch().copied().unwrap_or(none);
+        bytes.extend_from_slice(&id.0.to_be_bytes());
+        bytes.extend_from_slice(&producer.epoch.to_be_bytes());
+        bytes.extend_from_slice(&last.last_sequence.to_be_bytes());
+        bytes.extend_from_slice(&last.last_offset.to_be_bytes());
+        bytes.extend_from_slice(&last.offset_delta.to_be_bytes());
+        bytes.extend_from_slice(&producer.last_timestamp.to_be_bytes());
+        bytes.extend_from_slice(&producer.coordinator_epoch.to_be_bytes());
+        let first = producer.transaction_first_offset.map_or(-1, |offset| offset.0);
+        bytes.extend_from_slice(&first.to_be_bytes());
+    }
+    let crc = crc(&bytes[6..]).to_be_bytes();
+    bytes[2..6].copy_from_slice(&crc);
+    bytes
+}
+
+/// The state in a snapshot, less expired producers; `None` if it is damaged or of another version.
+pub(crate) fn decode(bytes: &[u8], now: Timestamp, expiration: Duration) -> Option<ProducerState> {
+    fn number<const N: usize>(bytes: &[u8], at: &mut usize) -> Option<[u8; N]> {
+        let field = bytes.get(*at..)?.first_chunk()?;
+        *at += N;
+        Some(*field)
+    }
+    let mut at = 0;
+    let version = i16::from_be_bytes(number(bytes, &mut at)?);
+    let stored = u32::from_be_bytes(number(bytes, &mut at)?);
+    if version != 1 || stored != crc(&bytes[at..]) {
+        return None;
+    }
+    let count = i32::from_be_bytes(number(bytes, &mut at)?);
+    let mut state = ProducerState::default();
+    for _ in 0..count {
+        let id = ProducerId(i64::from_be_bytes(number(bytes, &mut at)?));
+        let epoch = i16::from_be_bytes(number(bytes, &mut at)?);
+        let last_sequence = i32::from_be_bytes(number(bytes, &mut at)?);
+        let last_offset = i64::from_be_bytes(number(bytes, &mut at)?);
+        let offset_delta = i32::from_be_bytes(number(bytes, &mut at)?);
+        let timestamp = i64::from_be_bytes(number(bytes, &mut at)?);
+        let coordinator_epoch = i32::from_be_bytes(number(bytes, &mut at)?);
+        let first = i64::from_be_bytes(number(bytes, &mut at)?);
+        let producer = ProducerState::bare(
+            epoch,
+            coordinator_epoch,
+            timestamp,
+            (first >= 0).then_some(Offset(first)),
+        );
+        let batch = RememberedBatch { last_sequence, last_offset, offset_delta, timestamp };
+        state.load(id, producer, (last_offset >= 0).then_some(batch), now, expiration);
+    }
+    Some(state)
+}
