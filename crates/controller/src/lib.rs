@@ -13,8 +13,13 @@
 mod api;
 mod channel;
 mod config_edits;
+mod context;
+mod driver;
 mod handle;
+mod membership;
+mod outbox;
 mod placement;
+mod sender;
 mod topic_rules;
 mod znodes;
 
@@ -27,6 +32,8 @@ pub use channel::{
     Answering, ConfigListener, ControlChannel, ControlChannels, ControlRequest, ControlResponse,
     NoAnswer,
 };
+pub use driver::Driver;
 pub use handle::ControllerHandle;
+pub use membership::{ConfigReader, ControllerError, ControllerSettings, Membership, Surroundings};
 pub use placement::Placement;
 pub use topic_rules::validate_topic_name;

@@ -95,12 +95,12 @@ fn from_json<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Option<T> {
     serde_json::from_slice(data).ok()
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct ControllerNode {
     version: i32,
     brokerid: i32,
     timestamp: String,
-    #[serde(rename = "kraftControllerEpoch", default = "minus_one")]
+    #[serde(rename = "kraftControllerEpoch")]
     kraft_controller_epoch: i32,
 }
 
@@ -115,14 +115,6 @@ pub(crate) fn controller(broker: BrokerId, at: Timestamp) -> Vec<u8> {
         timestamp: at.to_string(),
         kraft_controller_epoch: -1,
     })
-}
-
-pub(crate) fn parse_controller(data: &[u8]) -> Option<BrokerId> {
-    #[derive(Deserialize)]
-    struct Read {
-        brokerid: i32,
-    }
-    from_json::<Read>(data).map(|node| BrokerId(node.brokerid))
 }
 
 pub(crate) fn controller_epoch(epoch: ControllerEpoch) -> Vec<u8> {

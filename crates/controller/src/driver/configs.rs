@@ -1,0 +1,201 @@
+//! Dynamic settings: altering them (any broker may) and hearing of alterations.
+
+use super::*;
+use crate::membership::read_configs;
+use crate::{ConfigAlteration, ProducerIdBlock, config_edits};
+use coordination::CreateMode;
+use metadata::{ConfigChange, ConfigEntity};
+
+/// How long change notifications are kept.
+const KEEP_CHANGES_MS: i64 = 15 * 60 * 1000;
+/// Kafka's block of producer ids.
+const PRODUCER_IDS: i64 = 1000;
+const PRODUCER_ID_TRIES: usize = 20;
+const UNCLEAN: &str = "unclean.leader.election.enable";
+
+impl Driver {
+    /// Tells this broker its own settings, before it starts.
+    pub(super) async fn load_broker_configs(&mut self) -> Result<(), StoreError> {
+        let own = ConfigEntity::Broker(self.settings.broker.id);
+        for entity in [ConfigEntity::AllBrokers, own] {
+            self.apply_config(entity).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads an entity's settings and goes by them.
+    async fn apply_config(&mut self, entity: ConfigEntity) -> Result<(), StoreError> {
+        let configs = read_configs(&self.session, std::slice::from_ref(&entity)).await?;
+        let configs = configs.into_iter().next().unwrap_or_default();
+        self.announce(ConfigChange { entity, configs });
+        Ok(())
+    }
+
+    fn announce(&mut self, change: ConfigChange) {
+        let slot = match &change.entity {
+            ConfigEntity::Broker(id) if *id == self.settings.broker.id => Some(0),
+            ConfigEntity::AllBrokers => Some(1),
+            ConfigEntity::Broker(_) | ConfigEntity::Topic(_) => None,
+        };
+        if let Some(slot) = slot {
+            self.dynamic_unclean[slot] = change.configs.get(UNCLEAN).map(|v| v == "true");
+        }
+        self.surroundings.configs.config_changed(change);
+    }
+
+    /// Which of `topics` may have a leader that is not in sync.
+    pub(super) async fn unclean_topics(
+        &mut self,
+        topics: BTreeSet<TopicName>,
+    ) -> Result<BTreeSet<TopicName>, Stopped> {
+        let [own, all] = self.dynamic_unclean;
+        let default = own.or(all).unwrap_or(self.settings.unclean_leader_election);
+        let entities: Vec<_> = topics.iter().cloned().map(ConfigEntity::Topic).collect();
+        let configs = read_configs(&self.session, &entities).await.map_err(Stopped::of)?;
+        let unclean = |configs: &BTreeMap<String, String>| {
+            configs.get(UNCLEAN).map_or(default, |value| value == "true")
+        };
+        Ok(topics.into_iter().zip(configs).filter(|(_, c)| unclean(c)).map(|(t, _)| t).collect())
+    }
+
+    pub(super) async fn alter_configs(
+        &mut self,
+        alterations: Vec<ConfigAlteration>,
+        validate_only: bool,
+    ) -> Vec<Result<(), ApiError>> {
+        let mut results = Vec::with_capacity(alterations.len());
+        for alteration in alterations {
+            results.push(self.alter(alteration, validate_only).await);
+        }
+        results
+    }
+
+    async fn alter(
+        &mut self,
+        alteration: ConfigAlteration,
+        validate_only: bool,
+    ) -> Result<(), ApiError> {
+        let ConfigAlteration { entity, edit } = alteration;
+        if let ConfigEntity::Topic(name) = &entity {
+            let found = self.session.exists(&znodes::topic_path(name), false).await;
+            if found.map_err(|error| store_error(&error))?.is_none() {
+                return Err(ApiError::new(
+                    ErrorCode::UnknownTopicOrPartition,
+                    format!("The topic '{name}' does not exist."),
+                ));
+            }
+        }
+        let path = znodes::config_path(&entity);
+        let (before, exists) = match self.session.get(&path, false).await {
+            Ok((data, _)) => (znodes::parse_config(data.as_deref()).unwrap_or_default(), true),
+            Err(StoreError::NoNode(_)) => (BTreeMap::new(), false),
+            Err(error) => return Err(store_error(&error)),
+        };
+        let after = config_edits::apply(&*self.surroundings.rules, &entity, &before, &edit)?;
+        if validate_only {
+            return Ok(());
+        }
+        let controller = self.session.exists(znodes::CONTROLLER, false).await;
+        let Some(controller) = controller.map_err(|error| store_error(&error))? else {
+            return Err(not_controller());
+        };
+        let data = znodes::config(&after);
+        let write = if exists { Op::set(path, data) } else { Op::create(path, data) };
+        let change = Op::Create {
+            path: format!("{}/{}", znodes::CONFIG_CHANGES, znodes::CONFIG_CHANGE_PREFIX),
+            data: Some(znodes::config_change(&entity).into()),
+            mode: CreateMode::PersistentSequential,
+        };
+        let check = Op::check(znodes::CONTROLLER, controller.version);
+        let written = self.session.multi(vec![check, write, change]).await;
+        written.map_err(|error| store_error(&error))?;
+        self.announce(ConfigChange { entity, configs: after });
+        Ok(())
+    }
+
+    /// Goes by every change that was announced since the last time, then removes old announcements.
+    pub(super) async fn handle_config_changes(&mut self) {
+        if let Err(error) = self.read_config_changes().await {
+            tracing::warn!(%error, "changed settings cannot be read");
+        }
+    }
+
+    async fn read_config_changes(&mut self) -> Result<(), StoreError> {
+        let names = self.session.children(znodes::CONFIG_CHANGES, true).await?;
+        let number =
+            |name: &str| name.strip_prefix(znodes::CONFIG_CHANGE_PREFIX)?.parse::<u32>().ok();
+        let path = |name: &str| format!("{}/{name}", znodes::CONFIG_CHANGES);
+        let reads = names.iter().map(|name| Read::data(path(name))).collect();
+        let found = self.session.read_all(reads).await?;
+        let mut entities: Vec<ConfigEntity> = Vec::new();
+        let mut old = Vec::new();
+        let now = self.surroundings.clock.timestamp();
+        let mut last = self.last_config_change;
+        for (name, found) in names.iter().zip(found) {
+            let Ok(ReadResult::Data(data, stat)) = found else { continue };
+            let Some(number) = number(name) else { continue };
+            if self.last_config_change.is_none_or(|last| number > last) {
+                let entity = znodes::parse_config_change(&data.unwrap_or_default());
+                entities.extend(entity.filter(|entity| !entities.contains(entity)));
+                last = last.max(Some(number));
+            }
+            if now.0.saturating_sub(stat.ctime.0) > KEEP_CHANGES_MS {
+                old.push(path(name));
+            }
+        }
+        self.last_config_change = last;
+        for entity in entities {
+            self.apply_config(entity).await?;
+        }
+        for path in old {
+            // Every broker tries; one of them succeeds.
+            match self.session.delete(&path, None).await {
+                Ok(()) | Err(StoreError::NoNode(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next block of producer ids for this broker.
+    pub(super) async fn allocate_producer_ids(&mut self) -> Result<ProducerIdBlock, ApiError> {
+        for _ in 0..PRODUCER_ID_TRIES {
+            let (data, stat) = self
+                .session
+                .get(znodes::PRODUCER_IDS, false)
+                .await
+                .map_err(|_| ApiError::of(ErrorCode::CoordinatorLoadInProgress))?;
+            let last = match data.as_deref() {
+                None | Some([]) => Some(-1),
+                Some(data) => znodes::parse_last_producer_id(data),
+            };
+            let range = last.and_then(|last| Some((last + 1, last.checked_add(PRODUCER_IDS)?)));
+            let Some((first, last)) = range else {
+                return Err(ApiError::new(
+                    ErrorCode::UnknownServerError,
+                    "The latest block of producer ids cannot be read, or there are no more ids.",
+                ));
+            };
+            let node = znodes::producer_ids(self.settings.broker.id, first, last);
+            match self.session.set(znodes::PRODUCER_IDS, node, Some(stat.version)).await {
+                Ok(_) => {
+                    let count = i32::try_from(PRODUCER_IDS).expect("a small constant");
+                    return Ok(ProducerIdBlock { first, count });
+                }
+                // Somebody else took it; or we did, and the reply was lost: a block is wasted then.
+                Err(StoreError::BadVersion(_) | StoreError::MayHaveBeenApplied) => {}
+                Err(_) => break,
+            }
+        }
+        Err(ApiError::of(ErrorCode::CoordinatorLoadInProgress))
+    }
+
+    pub(super) async fn announce_log_dir_failure(&mut self) {
+        let path = format!("{}/log_dir_event_", znodes::LOG_DIR_EVENTS);
+        let data = Some(znodes::log_dir_event(self.settings.broker.id).into());
+        let created = self.session.create(&path, data, CreateMode::PersistentSequential).await;
+        if let Err(error) = created {
+            tracing::warn!(%error, "the failure of a log directory cannot be announced");
+        }
+    }
+}

@@ -1,0 +1,532 @@
+//! Registration, election, and what a new controller does first.
+
+use super::*;
+use crate::context::{Partition, State, Topic};
+use crate::znodes::StateNode;
+use coordination::CreateMode;
+use model::{PartitionEpoch, TopicId};
+use platform::Random;
+
+/// A partition, what its state node is to hold, and that node's version (`None`: there is none yet).
+pub(super) type StateWrite = (TopicPartition, StateNode, Option<PartitionEpoch>);
+
+impl Driver {
+    /// Registers this broker; its epoch is the change that created the node.
+    pub(super) async fn register(&mut self) -> Result<(), ControllerError> {
+        let id = self.settings.broker.id;
+        let path = znodes::broker_path(id);
+        let patience = Instant::now() + REGISTRATION_PATIENCE;
+        loop {
+            let data =
+                znodes::registration(&self.settings.broker, self.surroundings.clock.timestamp());
+            // Created empty and set at once, because the answer to the second has the node's `Stat`.
+            let ops = vec![Op::create_ephemeral(&path, None), Op::set_if(&path, data, 0)];
+            match self.session.multi(ops).await {
+                Ok(results) => {
+                    let Some(OpResult::Set(stat)) = results.last() else {
+                        unreachable!("a set is answered by Set")
+                    };
+                    self.broker_epoch = BrokerEpoch(stat.czxid.0);
+                    break;
+                }
+                Err(StoreError::NodeExists(_) | StoreError::MayHaveBeenApplied) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match self.session.exists(&path, false).await? {
+                Some(stat) if stat.ephemeral_owner == Some(self.session.id()) => {
+                    self.broker_epoch = BrokerEpoch(stat.czxid.0);
+                    break;
+                }
+                Some(stat) if stat.ephemeral_owner == self.registered_by => {
+                    let _ = self.session.delete(&path, None).await;
+                }
+                Some(_) if Instant::now() >= patience => return Err(ControllerError::IdTaken(id)),
+                Some(_) => tokio::time::sleep(Duration::from_millis(500)).await,
+                None => {}
+            }
+        }
+        self.registered_by = Some(self.session.id());
+        tracing::info!(broker = %id, broker_epoch = %self.broker_epoch, "registered");
+        Ok(())
+    }
+
+    /// After the old session ended: a new one, a new registration, and a new race.
+    pub(super) async fn renew_session(&mut self) -> Result<(), ControllerError> {
+        self.resign();
+        loop {
+            match self.store.open_session().await {
+                Ok((session, events)) => {
+                    (self.session, self.events) = (session, events);
+                    break;
+                }
+                Err(StoreError::Failed(why)) => return Err(StoreError::Failed(why).into()),
+                Err(error) => tracing::warn!(%error, "no session on the store yet"),
+            }
+            tokio::time::sleep(RETRY_SESSION_AFTER).await;
+        }
+        self.register().await?;
+        (self.dirty.controller, self.dirty.configs) = (true, true);
+        Ok(())
+    }
+
+    /// Looks who is controller, and stands for election if nobody is.
+    pub(super) async fn handle_controller_changed(&mut self) {
+        match self.elect().await {
+            Ok(()) => {}
+            Err(Stopped::Moved) => self.abandon().await,
+            Err(Stopped::Refused(error)) => {
+                tracing::warn!(%error, "the controller cannot start");
+                self.abandon().await;
+                tokio::time::sleep(RETRY_SESSION_AFTER).await;
+            }
+        }
+    }
+
+    async fn elect(&mut self) -> Result<(), Stopped> {
+        loop {
+            // The watch first, so that no change is missed.
+            self.session.exists(znodes::CONTROLLER, true).await.map_err(Stopped::of)?;
+            match self.session.get(znodes::CONTROLLER, false).await {
+                Ok((_, stat)) => {
+                    let ours = stat.ephemeral_owner == Some(self.session.id());
+                    if !ours {
+                        self.resign();
+                    } else if self.active.is_none() {
+                        // Left by an election of ours whose reply was lost.
+                        let deleted = self.session.delete(znodes::CONTROLLER, None).await;
+                        deleted.map_err(Stopped::of)?;
+                        continue;
+                    }
+                    return Ok(());
+                }
+                Err(StoreError::NoNode(_)) => {}
+                Err(error) => return Err(Stopped::of(error)),
+            }
+            self.resign();
+            let (epoch, version) = self.read_controller_epoch().await?;
+            let next = ControllerEpoch(epoch.0.wrapping_add(1));
+            let now = self.surroundings.clock.timestamp();
+            let node = znodes::controller(self.settings.broker.id, now);
+            let ops = vec![
+                Op::create_ephemeral(znodes::CONTROLLER, Some(node.into())),
+                Op::set_if(znodes::CONTROLLER_EPOCH, znodes::controller_epoch(next), version),
+            ];
+            match self.session.multi(ops).await {
+                Ok(results) => {
+                    let Some(OpResult::Set(stat)) = results.last() else {
+                        unreachable!("a set is answered by Set")
+                    };
+                    return self.take_over(next, stat.version).await;
+                }
+                // Somebody else was faster, or the reply was lost: look again.
+                Err(
+                    StoreError::NodeExists(_)
+                    | StoreError::BadVersion(_)
+                    | StoreError::MayHaveBeenApplied,
+                ) => {}
+                Err(error) => return Err(Stopped::of(error)),
+            }
+        }
+    }
+
+    async fn read_controller_epoch(&mut self) -> Result<(ControllerEpoch, i32), Stopped> {
+        loop {
+            match self.session.get(znodes::CONTROLLER_EPOCH, false).await {
+                Ok((data, stat)) => {
+                    let epoch = znodes::parse_controller_epoch(&data.unwrap_or_default());
+                    let malformed = StoreError::BadArguments(znodes::CONTROLLER_EPOCH.into());
+                    return Ok((epoch.ok_or(Stopped::Refused(malformed))?, stat.version));
+                }
+                Err(StoreError::NoNode(_)) => {}
+                Err(error) => return Err(Stopped::of(error)),
+            }
+            let zero = znodes::controller_epoch(ControllerEpoch(0)).into();
+            let created =
+                self.session.create(znodes::CONTROLLER_EPOCH, Some(zero), CreateMode::Persistent);
+            match created.await {
+                Ok(_) | Err(StoreError::NodeExists(_) | StoreError::MayHaveBeenApplied) => {}
+                Err(error) => return Err(Stopped::of(error)),
+            }
+        }
+    }
+
+    /// Won the election: loads everything, tells everybody, and repairs what brokers that are gone left.
+    async fn take_over(&mut self, epoch: ControllerEpoch, version: i32) -> Result<(), Stopped> {
+        tracing::info!(controller_epoch = %epoch, "elected controller");
+        self.active = Some(Active {
+            epoch,
+            epoch_version: version,
+            context: Context::default(),
+            senders: BTreeMap::new(),
+            own_sequence: 0,
+            own_applied: 0,
+            stops: BTreeMap::new(),
+        });
+        if self.session.exists(znodes::FEATURE, false).await.map_err(Stopped::of)?.is_none() {
+            let feature = Some(znodes::feature().into());
+            match self.session.create(znodes::FEATURE, feature, CreateMode::Persistent).await {
+                Ok(_) | Err(StoreError::NodeExists(_)) => {}
+                Err(error) => return Err(Stopped::of(error)),
+            }
+        }
+        self.watch_children().await?;
+        self.load_brokers().await?;
+        self.load_topics().await?;
+        let mut outbox = Outbox::default();
+        // Brokers must know which brokers live before they are told to follow one.
+        outbox.describe_brokers();
+        self.send(&outbox);
+        let everything = self.context().all_partitions();
+        let mut outbox = self.repair(everything.clone()).await?;
+        for at in &everything {
+            let context = self.context();
+            let Some(partition) = context.partition(at).filter(|p| p.state.is_some()) else {
+                continue;
+            };
+            let online = partition.replicas.iter().copied().filter(|&id| context.is_online(id, at));
+            let online: Vec<_> = online.collect();
+            outbox.lead(at, online, false);
+        }
+        self.send(&outbox);
+        self.resume_reassignments().await?;
+        self.dirty.deletions = true;
+        Ok(())
+    }
+
+    async fn watch_children(&mut self) -> Result<(), Stopped> {
+        let paths =
+            [znodes::BROKER_IDS, znodes::TOPICS, znodes::DELETE_TOPICS, znodes::LOG_DIR_EVENTS];
+        let reads = paths.into_iter().map(|path| Read::children(path).watched()).collect();
+        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
+        // Log directory events are about controllers that are gone: everything is read anew.
+        if let Some(Ok(ReadResult::Children(names, _))) = found.into_iter().next_back() {
+            let path = |name| format!("{}/{name}", znodes::LOG_DIR_EVENTS);
+            let ops: Vec<_> = names.into_iter().map(|name| Op::delete(path(name))).collect();
+            if !ops.is_empty() {
+                self.commit_one(ops).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn context(&self) -> &Context {
+        &self.active.as_ref().expect("only asked while we are controller").context
+    }
+
+    pub(super) fn context_mut(&mut self) -> &mut Context {
+        &mut self.active.as_mut().expect("only asked while we are controller").context
+    }
+
+    /// Reads all registrations; one that cannot be read is left out.
+    async fn load_brokers(&mut self) -> Result<(), Stopped> {
+        let names = self.session.children(znodes::BROKER_IDS, true).await.map_err(Stopped::of)?;
+        let ids: Vec<BrokerId> =
+            names.iter().filter_map(|name| name.parse().ok()).map(BrokerId).collect();
+        let reads = ids.iter().map(|&id| Read::data(znodes::broker_path(id)).watched()).collect();
+        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
+        let mut live = BTreeMap::new();
+        for (id, found) in ids.into_iter().zip(found) {
+            let Ok(ReadResult::Data(Some(data), stat)) = found else { continue };
+            let Some(image) = znodes::parse_registration(id, &data) else {
+                tracing::warn!(broker = %id, "its registration cannot be read and is left out");
+                continue;
+            };
+            let epoch = BrokerEpoch(stat.czxid.0);
+            live.insert(id, LiveBroker { image: Arc::new(image), epoch });
+        }
+        let report_to = self.report_to.clone();
+        let channels = Arc::clone(&self.surroundings.channels);
+        let active = self.active.as_mut().expect("only called while we are controller");
+        let before = std::mem::replace(&mut active.context.brokers, live);
+        // A broker that came back is another incarnation: what was queued for the old one is void.
+        let same = |id: &BrokerId| {
+            let epoch = |brokers: &BTreeMap<BrokerId, LiveBroker>| brokers.get(id).map(|b| b.epoch);
+            epoch(&before) == epoch(&active.context.brokers)
+        };
+        active.senders.retain(|id, _| same(id));
+        active.context.offline.retain(|(id, _)| same(id));
+        for (&id, broker) in &active.context.brokers {
+            active.senders.entry(id).or_insert_with(|| {
+                Sender::start(id, channels.open(&broker.image), report_to.clone())
+            });
+        }
+        Ok(())
+    }
+
+    async fn load_topics(&mut self) -> Result<(), Stopped> {
+        let names = self.session.children(znodes::TOPICS, true).await.map_err(Stopped::of)?;
+        self.load(names.into_iter().map(TopicName::from).collect()).await.map(drop)
+    }
+
+    /// Reads topics into the context; returns those that were there.
+    pub(super) async fn load(&mut self, names: Vec<TopicName>) -> Result<Vec<TopicName>, Stopped> {
+        let reads =
+            names.iter().map(|name| Read::data(znodes::topic_path(name)).watched()).collect();
+        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
+        let mut loaded = Vec::with_capacity(names.len());
+        let mut without_id = Vec::new();
+        for (name, found) in names.into_iter().zip(found) {
+            let Ok(ReadResult::Data(Some(data), _)) = found else { continue };
+            let Some(node) = znodes::parse_topic(&data) else {
+                tracing::warn!(topic = %name, "its node cannot be read and is left out");
+                continue;
+            };
+            let id = node.id.unwrap_or_else(|| random_id(&*self.surroundings.random));
+            let moving = |of: &BTreeMap<i32, Vec<BrokerId>>, index| {
+                of.get(&index).cloned().unwrap_or_default()
+            };
+            let partitions = node.partitions.iter().map(|(&index, replicas)| {
+                let (adding, removing) =
+                    (moving(&node.adding, index), moving(&node.removing, index));
+                (index, Partition { adding, removing, ..Partition::assigned(replicas.clone()) })
+            });
+            let topic = Topic { id, partitions: partitions.collect(), has_partitions_node: false };
+            if node.id.is_none() {
+                without_id
+                    .push(vec![Op::set(znodes::topic_path(&name), znodes::topic(&topic.node()))]);
+            }
+            loaded.push((name, topic));
+        }
+        let reads = loaded.iter().map(|(name, _)| Read::exists(znodes::partitions_path(name)));
+        let found = self.session.read_all(reads.collect()).await.map_err(Stopped::of)?;
+        for ((_, topic), found) in loaded.iter_mut().zip(found) {
+            topic.has_partitions_node = matches!(found, Ok(ReadResult::Exists(Some(_))));
+        }
+        let with_states = loaded.iter_mut().filter(|(_, topic)| topic.has_partitions_node);
+        let mut partitions: Vec<(&TopicName, i32, &mut Partition)> = with_states
+            .flat_map(|(name, topic)| topic.partitions.iter_mut().map(|(&i, p)| (&*name, i, p)))
+            .collect();
+        let reads = partitions.iter().map(|(name, i, _)| Read::data(znodes::state_path(name, *i)));
+        let found = self.session.read_all(reads.collect()).await.map_err(Stopped::of)?;
+        for ((name, index, partition), found) in partitions.iter_mut().zip(found) {
+            let Ok(ReadResult::Data(Some(data), stat)) = found else { continue };
+            match znodes::parse_state(&data) {
+                Some(node) => {
+                    let partition_epoch = PartitionEpoch(stat.version);
+                    partition.state = Some(State { node, partition_epoch });
+                }
+                None => {
+                    tracing::warn!(topic = %name, partition = index, "its state cannot be read")
+                }
+            }
+        }
+        if !without_id.is_empty() {
+            self.commit(without_id).await?;
+        }
+        let names = loaded.iter().map(|(name, _)| name.clone()).collect();
+        for (name, topic) in loaded {
+            self.context_mut().insert(name, topic);
+        }
+        Ok(names)
+    }
+
+    /// Gives `partitions` the leaders and ISRs that the live brokers call for, writes those, and returns
+    /// whom to tell.
+    pub(super) async fn repair(
+        &mut self,
+        partitions: Vec<TopicPartition>,
+    ) -> Result<Outbox, Stopped> {
+        let offline: BTreeSet<TopicName> = {
+            let context = self.context();
+            let led = |at: &TopicPartition| {
+                let state = context.partition(at).and_then(|p| p.state.as_ref());
+                state.and_then(|s| s.node.leader).is_some_and(|id| context.is_online(id, at))
+            };
+            partitions.iter().filter(|at| !led(at)).map(|at| at.topic.clone()).collect()
+        };
+        let unclean = self.unclean_topics(offline).await?;
+        let epoch = self.active.as_ref().ok_or(Stopped::Moved)?.epoch;
+        let context = self.context();
+        let writes: Vec<StateWrite> = partitions
+            .into_iter()
+            .filter(|at| !context.deleting.contains_key(&at.topic))
+            .filter_map(|at| {
+                let node = context.repaired(&at, unclean.contains(&at.topic), epoch)?;
+                let version = context.partition(&at)?.state.as_ref().map(|s| s.partition_epoch);
+                Some((at, node, version))
+            })
+            .collect();
+        let is_new: BTreeSet<TopicPartition> =
+            writes.iter().filter(|w| w.2.is_none()).map(|w| w.0.clone()).collect();
+        let mut outbox = Outbox::default();
+        for (at, result) in self.write_states(writes).await? {
+            match result {
+                Ok(()) => {
+                    let context = self.context();
+                    let replicas = context.partition(&at).map(|p| p.replicas.clone());
+                    let online =
+                        replicas.into_iter().flatten().filter(|&id| context.is_online(id, &at));
+                    outbox.lead(&at, online.collect::<Vec<_>>(), is_new.contains(&at));
+                }
+                Err(error) => {
+                    tracing::warn!(partition = %at, %error, "its state cannot be written")
+                }
+            }
+        }
+        Ok(outbox)
+    }
+
+    /// Writes state nodes, each on condition that it is as we know it, and notes what was written.
+    pub(super) async fn write_states(
+        &mut self,
+        writes: Vec<StateWrite>,
+    ) -> Result<Vec<(TopicPartition, Result<(), StoreError>)>, Stopped> {
+        let mut groups: Vec<(Vec<StateWrite>, Vec<Op>)> = Vec::new();
+        let mut made: BTreeSet<TopicName> = BTreeSet::new();
+        let mut size = usize::MAX;
+        for write in writes {
+            let ops = self.state_ops(&write, &mut made);
+            let ops_size: usize = ops.iter().map(Op::size).sum();
+            if size.saturating_add(ops_size) > MAX_TRANSACTION_BYTES {
+                groups.push(Default::default());
+                size = 0;
+            }
+            size += ops_size;
+            let group = groups.last_mut().expect("pushed above");
+            group.0.push(write);
+            group.1.extend(ops);
+        }
+        let (groups, transactions): (Vec<_>, Vec<_>) = groups.into_iter().unzip();
+        let results = self.commit(transactions).await?;
+        let mut outcome = Vec::new();
+        for (group, result) in groups.into_iter().zip(results) {
+            match result {
+                Ok(results) => {
+                    for (write, version) in group.into_iter().zip(state_versions(&results)) {
+                        outcome.push((write.0.clone(), Ok(())));
+                        self.note_state(write, version);
+                    }
+                }
+                Err(error) if group.len() == 1 => {
+                    outcome.extend(group.into_iter().map(|w| (w.0, Err(error.clone()))));
+                }
+                // One of them is not as we know it; the others need not suffer.
+                Err(_) => {
+                    for write in group {
+                        let ops = self.state_ops(&write, &mut BTreeSet::new());
+                        let at = write.0.clone();
+                        match self.commit_one(ops).await {
+                            Ok(results) => {
+                                let version = state_versions(&results).last();
+                                self.note_state(write, version.unwrap_or_default());
+                                outcome.push((at, Ok(())));
+                            }
+                            Err(Stopped::Refused(error)) => outcome.push((at, Err(error))),
+                            Err(Stopped::Moved) => return Err(Stopped::Moved),
+                        }
+                    }
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// The changes that write one state; `made` has the topics whose `partitions` node an earlier
+    /// change of the same batch creates.
+    fn state_ops(&self, write: &StateWrite, made: &mut BTreeSet<TopicName>) -> Vec<Op> {
+        let (at, node, version) = write;
+        let path = znodes::state_path(&at.topic, at.partition);
+        let Some(version) = version else {
+            let mut ops = Vec::with_capacity(3);
+            let topic = self.context().topics.get(&at.topic);
+            if topic.is_some_and(|t| !t.has_partitions_node) && made.insert(at.topic.clone()) {
+                ops.push(Op::create_null(znodes::partitions_path(&at.topic)));
+            }
+            ops.push(Op::create_null(znodes::partition_path(&at.topic, at.partition)));
+            ops.push(Op::create(path, znodes::state(node)));
+            return ops;
+        };
+        vec![Op::set_if(path, znodes::state(node), version.0)]
+    }
+
+    pub(super) fn note_state(&mut self, write: StateWrite, version: i32) {
+        let (at, node, _) = write;
+        let context = self.context_mut();
+        if let Some(topic) = context.topics.get_mut(&at.topic) {
+            topic.has_partitions_node = true;
+        }
+        if let Some(partition) = context.partition_mut(&at) {
+            partition.state = Some(State { node, partition_epoch: PartitionEpoch(version) });
+        }
+    }
+
+    pub(super) async fn handle_brokers_changed(&mut self) {
+        if self.active.is_none() {
+            return;
+        }
+        if let Err(stopped) = self.update_brokers().await {
+            self.stop(stopped, "brokers changed").await;
+        }
+    }
+
+    /// What to do when a step ends early.
+    pub(super) async fn stop(&mut self, stopped: Stopped, step: &'static str) {
+        match stopped {
+            Stopped::Moved => self.abandon().await,
+            Stopped::Refused(error) => tracing::warn!(step, %error, "the store refused"),
+        }
+    }
+
+    async fn update_brokers(&mut self) -> Result<(), Stopped> {
+        let before = self.context().brokers.clone();
+        self.load_brokers().await?;
+        let context = self.context();
+        if before == context.brokers {
+            return Ok(());
+        }
+        let is_known = |id: &BrokerId, live: &LiveBroker| {
+            before.get(id).is_some_and(|known| known.epoch == live.epoch)
+        };
+        let new: Vec<BrokerId> =
+            context.brokers.iter().filter(|(id, b)| !is_known(id, b)).map(|(&id, _)| id).collect();
+        tracing::info!(live = context.brokers.len(), new = new.len(), "brokers changed");
+        let everything = context.all_partitions();
+        let mut outbox = Outbox::default();
+        outbox.describe_brokers();
+        self.send(&outbox);
+        let mut outbox = self.repair(everything.clone()).await?;
+        for at in everything {
+            let Some(partition) = self.context().partition(&at) else { continue };
+            if partition.state.is_none() {
+                continue;
+            }
+            let returned: Vec<_> =
+                partition.replicas.iter().copied().filter(|id| new.contains(id)).collect();
+            if returned.is_empty() {
+                // A broker that is new must hear of every partition; the others lose nothing by it.
+                if !new.is_empty() {
+                    outbox.describe(&at);
+                }
+            } else {
+                outbox.lead(&at, returned, false);
+            }
+        }
+        self.send(&outbox);
+        self.dirty.deletions = true;
+        Ok(())
+    }
+}
+
+/// The versions of the state nodes that a transaction of [`Driver::state_ops`] wrote, in order.
+fn state_versions(results: &[OpResult]) -> impl Iterator<Item = i32> {
+    results.iter().filter_map(|result| match result {
+        OpResult::Set(stat) => Some(stat.version),
+        OpResult::Created(path, stat) if path.ends_with("/state") => Some(stat.version),
+        OpResult::Created(..) | OpResult::Deleted | OpResult::Checked => None,
+    })
+}
+
+/// A topic's id; never one of Kafka's reserved ones (zero and one), nor one that starts with a dash,
+/// which tools would take for an option.
+pub(super) fn random_id(random: &dyn Random) -> TopicId {
+    loop {
+        let mut bytes = [0; 16];
+        random.fill(&mut bytes);
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        let id = TopicId(bytes);
+        if !id.to_string().starts_with('-') {
+            return id;
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! The one task that talks to the store: registration, election, and the controller's work.
+//!
+//! Requests, store events and brokers' reports are handled one after the other. What a step has to tell
+//! brokers is gathered in an [`Outbox`] and queued at its end.
+
+mod configs;
+mod elections;
+mod failover;
+mod topics;
+
+use crate::context::{Context, LiveBroker};
+use crate::handle::Command;
+use crate::membership::{ControllerError, ControllerSettings, Surroundings};
+use crate::outbox::Outbox;
+use crate::sender::{Report, Sender};
+use crate::{ApiError, ControlResponse, znodes};
+use coordination::{
+    Change, Event, Events, Op, OpResult, Read, ReadResult, SessionHandle, SessionId,
+};
+use coordination::{Store, StoreError};
+use model::{BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition};
+use protocol::ErrorCode;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// Between two tries to get a session, as in Kafka.
+const RETRY_SESSION_AFTER: Duration = Duration::from_secs(1);
+/// How long a registration of ours that another session holds may take to vanish.
+const REGISTRATION_PATIENCE: Duration = Duration::from_secs(60);
+/// Transactions are kept below this: ZooKeeper refuses requests of more than 1 MiB.
+const MAX_TRANSACTION_BYTES: usize = 512 << 10;
+
+/// What a driver is made of.
+pub(crate) struct DriverParts {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) session: SessionHandle,
+    pub(crate) events: Events,
+    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) settings: ControllerSettings,
+    pub(crate) surroundings: Surroundings,
+}
+
+/// The controller's task. [`Driver::run`] must be polled for anything to happen.
+#[derive(Debug)]
+pub struct Driver {
+    store: Arc<dyn Store>,
+    session: SessionHandle,
+    /// The session that the last registration was made with.
+    registered_by: Option<SessionId>,
+    events: Events,
+    commands: mpsc::Receiver<Command>,
+    reports: mpsc::UnboundedReceiver<Report>,
+    report_to: mpsc::UnboundedSender<Report>,
+    settings: ControllerSettings,
+    surroundings: Surroundings,
+    broker_epoch: BrokerEpoch,
+    active: Option<Active>,
+    /// The number of the last request that was queued for any broker, in all our times as controller.
+    last_sequence: u64,
+    waiters: Vec<Waiter>,
+    dirty: Dirty,
+    /// The number of the last change notification that was acted on.
+    last_config_change: Option<u32>,
+    /// `unclean.leader.election.enable`, set dynamically for this broker or for all.
+    dynamic_unclean: [Option<bool>; 2],
+}
+
+/// What there is only while we are controller.
+#[derive(Debug)]
+struct Active {
+    epoch: ControllerEpoch,
+    /// The version of `/controller_epoch` since our election: what every write checks.
+    epoch_version: i32,
+    context: Context,
+    senders: BTreeMap<BrokerId, Sender>,
+    /// The number of the last request to this broker itself, and of the last that it has acted on.
+    own_sequence: u64,
+    own_applied: u64,
+    /// Deletions of replicas that brokers were asked for.
+    stops: BTreeMap<(BrokerId, u64), BTreeSet<TopicName>>,
+}
+
+/// What the store said has changed and was not looked at yet.
+#[derive(Debug, Default)]
+struct Dirty {
+    controller: bool,
+    brokers: bool,
+    topic_list: bool,
+    topics: BTreeSet<TopicName>,
+    deletions: bool,
+    configs: bool,
+    log_dirs: bool,
+}
+
+impl Dirty {
+    fn is_urgent(&self) -> bool {
+        self.controller || self.brokers || self.deletions || self.configs || self.log_dirs
+    }
+
+    fn has_topics(&self) -> bool {
+        self.topic_list || !self.topics.is_empty()
+    }
+}
+
+/// A client that waits until this broker's image shows what it asked for.
+struct Waiter {
+    topics: Vec<TopicName>,
+    wants: Wants,
+    /// The request to this broker itself that makes it so.
+    sequence: u64,
+    deadline: Instant,
+    /// Called with the topics that are not as wanted.
+    reply: FinishWaiting,
+}
+
+type FinishWaiting = Box<dyn FnOnce(&BTreeSet<TopicName>) + Send>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wants {
+    Leaders,
+    Gone,
+}
+
+impl std::fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiter")
+            .field("topics", &self.topics)
+            .field("wants", &self.wants)
+            .field("sequence", &self.sequence)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What woke the driver.
+enum Wake {
+    Store(Option<Event>),
+    Report(Report),
+    Command(Option<Command>),
+    Deadline,
+    Idle,
+}
+
+/// Why a step of the controller ended early.
+#[derive(Debug)]
+enum Stopped {
+    /// Another controller was elected, or the store does not say: we step down.
+    Moved,
+    /// The store refused this step only.
+    Refused(StoreError),
+}
+
+impl Stopped {
+    fn of(error: StoreError) -> Self {
+        match &error {
+            StoreError::BadVersion(path) if path == znodes::CONTROLLER_EPOCH => Self::Moved,
+            StoreError::MayHaveBeenApplied
+            | StoreError::Disconnected
+            | StoreError::SessionExpired
+            | StoreError::Failed(_) => Self::Moved,
+            StoreError::BadVersion(_)
+            | StoreError::NoNode(_)
+            | StoreError::NodeExists(_)
+            | StoreError::NotEmpty(_)
+            | StoreError::NoChildrenForEphemerals(_)
+            | StoreError::BadArguments(_)
+            | StoreError::NotWritten(_) => Self::Refused(error),
+        }
+    }
+}
+
+/// What clients are told when the store refuses.
+fn store_error(error: &StoreError) -> ApiError {
+    let code = match error {
+        StoreError::NotWritten(_) => ErrorCode::KafkaStorageError,
+        StoreError::MayHaveBeenApplied | StoreError::Disconnected => ErrorCode::RequestTimedOut,
+        StoreError::SessionExpired | StoreError::Failed(_) => ErrorCode::NotController,
+        StoreError::NoNode(_)
+        | StoreError::NodeExists(_)
+        | StoreError::BadVersion(_)
+        | StoreError::NotEmpty(_)
+        | StoreError::NoChildrenForEphemerals(_)
+        | StoreError::BadArguments(_) => ErrorCode::UnknownServerError,
+    };
+    ApiError::new(code, error.to_string())
+}
+
+fn not_controller() -> ApiError {
+    ApiError::of(ErrorCode::NotController)
+}
+
+impl Driver {
+    pub(crate) async fn start(parts: DriverParts) -> Result<Self, ControllerError> {
+        let DriverParts { store, session, events, commands, settings, surroundings } = parts;
+        let (report_to, reports) = mpsc::unbounded_channel();
+        let mut driver = Self {
+            store,
+            session,
+            registered_by: None,
+            events,
+            commands,
+            reports,
+            report_to,
+            settings,
+            surroundings,
+            broker_epoch: BrokerEpoch(-1),
+            active: None,
+            last_sequence: 0,
+            waiters: Vec::new(),
+            dirty: Dirty::default(),
+            last_config_change: None,
+            dynamic_unclean: [None; 2],
+        };
+        driver.load_broker_configs().await?;
+        driver.register().await?;
+        driver.dirty.controller = true;
+        driver.dirty.configs = true;
+        Ok(driver)
+    }
+
+    /// The epoch of this broker's registration.
+    #[must_use]
+    pub fn broker_epoch(&self) -> BrokerEpoch {
+        self.broker_epoch
+    }
+
+    /// Does the controller's work until [`crate::ControllerHandle::stop`].
+    ///
+    /// # Errors
+    /// The store has failed for good.
+    pub async fn run(mut self) -> Result<(), ControllerError> {
+        loop {
+            match self.wake().await {
+                Wake::Store(Some(Event::Watched(change, path))) => self.note(change, &path),
+                Wake::Store(Some(Event::Disconnected | Event::Connected)) => {}
+                Wake::Store(Some(Event::Expired) | None) => self.renew_session().await?,
+                Wake::Report(report) => self.handle_report(report).await,
+                Wake::Command(Some(Command::Stop { reply })) => {
+                    self.resign();
+                    let _ = self.session.close().await;
+                    let _ = reply.send(());
+                    return Ok(());
+                }
+                Wake::Command(Some(command)) => self.handle_command(command).await,
+                Wake::Command(None) => {
+                    self.resign();
+                    let _ = self.session.close().await;
+                    return Ok(());
+                }
+                Wake::Deadline => {}
+                Wake::Idle => self.handle_topics_changed().await,
+            }
+            if self.dirty.is_urgent() {
+                self.handle_urgent().await?;
+            }
+            self.finish_waiters();
+        }
+    }
+
+    /// Changed topics wait until nobody asks for anything: nearly always the changes are our own.
+    async fn wake(&mut self) -> Wake {
+        if self.dirty.is_urgent() {
+            // Noted while starting; nothing to wait for.
+            return Wake::Deadline;
+        }
+        let deadline = self.waiters.iter().map(|w| w.deadline).min();
+        let idle = self.dirty.has_topics();
+        tokio::select! {
+            biased;
+            event = self.events.recv() => Wake::Store(event),
+            Some(report) = self.reports.recv() => Wake::Report(report),
+            command = self.commands.recv() => Wake::Command(command),
+            () = tokio::task::yield_now(), if idle => Wake::Idle,
+            () = tokio::time::sleep_until(deadline.unwrap_or_else(Instant::now)),
+                if deadline.is_some() => Wake::Deadline,
+        }
+    }
+
+    fn note(&mut self, change: Change, path: &str) {
+        let dirty = &mut self.dirty;
+        match path {
+            znodes::CONTROLLER => dirty.controller = true,
+            znodes::BROKER_IDS => dirty.brokers = true,
+            znodes::TOPICS => dirty.topic_list = true,
+            znodes::DELETE_TOPICS => dirty.deletions = true,
+            znodes::CONFIG_CHANGES => dirty.configs = true,
+            znodes::LOG_DIR_EVENTS => dirty.log_dirs = true,
+            _ if path.starts_with(znodes::BROKER_IDS) => dirty.brokers = true,
+            _ => {
+                let topic = path.strip_prefix("/brokers/topics/");
+                if let (Some(topic), Change::Data | Change::Created) = (topic, change) {
+                    dirty.topics.insert(topic.into());
+                }
+            }
+        }
+    }
+
+    async fn handle_urgent(&mut self) -> Result<(), ControllerError> {
+        if std::mem::take(&mut self.dirty.controller) {
+            self.handle_controller_changed().await;
+        }
+        if std::mem::take(&mut self.dirty.configs) {
+            self.handle_config_changes().await;
+        }
+        if std::mem::take(&mut self.dirty.brokers) {
+            self.handle_brokers_changed().await;
+        }
+        if std::mem::take(&mut self.dirty.log_dirs) {
+            self.handle_log_dir_events().await;
+        }
+        if std::mem::take(&mut self.dirty.deletions) {
+            self.handle_deletions_changed().await;
+        }
+        Ok(())
+    }
+
+    async fn handle_command(&mut self, command: Command) {
+        match command {
+            Command::CreateTopics { topics, timeout, validate_only, reply } => {
+                self.create_topics(topics, timeout, validate_only, reply).await;
+            }
+            Command::AutoCreateTopics(topics) => self.auto_create_topics(topics).await,
+            Command::DeleteTopics { topics, timeout, reply } => {
+                self.delete_topics(topics, timeout, reply).await;
+            }
+            Command::CreatePartitions { topics, timeout, validate_only, reply } => {
+                self.create_partitions(topics, timeout, validate_only, reply).await;
+            }
+            Command::AlterConfigs { alterations, validate_only, reply } => {
+                let results = self.alter_configs(alterations, validate_only).await;
+                let _ = reply.send(results);
+            }
+            Command::ElectLeaders { kind, partitions, timeout, reply } => {
+                self.elect_leaders(kind, partitions, timeout, reply).await;
+            }
+            Command::AlterReassignments { targets, reply } => {
+                let _ = reply.send(self.alter_reassignments(targets).await);
+            }
+            Command::ListReassignments { partitions, reply } => {
+                let _ = reply.send(self.list_reassignments(partitions));
+            }
+            Command::AllocateProducerIds { reply } => {
+                let _ = reply.send(self.allocate_producer_ids().await);
+            }
+            Command::LogDirectoryFailed => self.announce_log_dir_failure().await,
+            Command::Stop { .. } => unreachable!("handled by the caller"),
+        }
+    }
+
+    async fn handle_report(&mut self, report: Report) {
+        let own = report.broker == self.settings.broker.id;
+        let Some(active) = &mut self.active else { return };
+        if own {
+            active.own_applied = active.own_applied.max(report.sequence);
+        }
+        match report.response {
+            ControlResponse::LeaderAndIsr(response) => {
+                self.handle_leader_and_isr_answer(report.broker, response).await;
+            }
+            ControlResponse::StopReplica(response) => {
+                self.handle_stop_replica_answer(report.broker, report.sequence, response).await;
+            }
+            ControlResponse::UpdateMetadata(_) => {}
+        }
+    }
+
+    /// Queues what `outbox` says; returns the number of the last request to this broker itself.
+    fn send(&mut self, outbox: &Outbox) -> u64 {
+        let Some(active) = &mut self.active else { return 0 };
+        let own = self.settings.broker.id;
+        for (broker, request) in outbox.requests(&active.context, own, active.epoch) {
+            let Some(sender) = active.senders.get(&broker) else { continue };
+            self.last_sequence += 1;
+            let sequence = self.last_sequence;
+            if let crate::ControlRequest::StopReplica(request) = &request {
+                let topics = request.topic_states.iter().map(|t| TopicName::from(&*t.topic_name));
+                active.stops.insert((broker, sequence), topics.collect());
+            }
+            if broker == own {
+                active.own_sequence = sequence;
+            }
+            sender.send(sequence, request);
+        }
+        active.own_sequence
+    }
+
+    /// Answers those whose wish came true, and those who waited long enough.
+    fn finish_waiters(&mut self) {
+        if self.waiters.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        for waiter in std::mem::take(&mut self.waiters) {
+            let unfinished: BTreeSet<TopicName> = match &self.active {
+                Some(active) if active.own_applied >= waiter.sequence => {
+                    let context = &active.context;
+                    let done = |topic: &TopicName| match waiter.wants {
+                        Wants::Leaders => context.is_led(topic),
+                        Wants::Gone => !context.topics.contains_key(topic),
+                    };
+                    waiter.topics.iter().filter(|topic| !done(topic)).cloned().collect()
+                }
+                _ => waiter.topics.iter().cloned().collect(),
+            };
+            if unfinished.is_empty() || now >= waiter.deadline || self.active.is_none() {
+                (waiter.reply)(&unfinished);
+            } else {
+                self.waiters.push(waiter);
+            }
+        }
+    }
+
+    fn wait(
+        &mut self,
+        topics: Vec<TopicName>,
+        wants: Wants,
+        timeout: Duration,
+        reply: impl FnOnce(&BTreeSet<TopicName>) + Send + 'static,
+    ) {
+        let sequence = self.active.as_ref().map_or(0, |active| active.own_sequence);
+        let deadline = Instant::now() + timeout;
+        let reply = Box::new(reply);
+        self.waiters.push(Waiter { topics, wants, sequence, deadline, reply });
+    }
+
+    /// Makes each list of changes in a transaction that also checks that we are still controller. All
+    /// are on their way before the first is waited for.
+    async fn commit(
+        &mut self,
+        transactions: Vec<Vec<Op>>,
+    ) -> Result<Vec<Result<Vec<OpResult>, StoreError>>, Stopped> {
+        let Some(active) = &self.active else { return Err(Stopped::Moved) };
+        let check = Op::check(znodes::CONTROLLER_EPOCH, active.epoch_version);
+        let pending: Vec<_> = transactions
+            .into_iter()
+            .map(|ops| self.session.multi([vec![check.clone()], ops].concat()))
+            .collect();
+        let mut results = Vec::with_capacity(pending.len());
+        for reply in pending {
+            results.push(match reply.await {
+                Ok(mut made) => {
+                    made.remove(0);
+                    Ok(made)
+                }
+                Err(error) => match Stopped::of(error) {
+                    Stopped::Moved => return Err(Stopped::Moved),
+                    Stopped::Refused(error) => Err(error),
+                },
+            });
+        }
+        Ok(results)
+    }
+
+    /// As [`Self::commit`], for one transaction.
+    async fn commit_one(&mut self, ops: Vec<Op>) -> Result<Vec<OpResult>, Stopped> {
+        let results = self.commit(vec![ops]).await?;
+        results.into_iter().next().expect("one result per transaction").map_err(Stopped::Refused)
+    }
+
+    /// Steps down, and makes everybody (us too) race again: what we know may not be so.
+    async fn abandon(&mut self) {
+        if self.active.is_none() {
+            return;
+        }
+        tracing::warn!("stepping down as controller: the store may not hold what we think");
+        self.resign();
+        if let Ok(Some(stat)) = self.session.exists(znodes::CONTROLLER, false).await
+            && stat.ephemeral_owner == Some(self.session.id())
+        {
+            let _ = self.session.delete(znodes::CONTROLLER, None).await;
+        }
+        self.dirty.controller = true;
+    }
+
+    fn resign(&mut self) {
+        if let Some(active) = self.active.take() {
+            tracing::info!(controller_epoch = %active.epoch, "no longer controller");
+        }
+        self.dirty = Dirty {
+            controller: self.dirty.controller,
+            configs: self.dirty.configs,
+            ..Dirty::default()
+        };
+        self.finish_waiters();
+    }
+}
+
+/// Cuts changes into transactions of a size that every store takes.
+///
+/// Changes of one group stay in one transaction.
+fn chunks(groups: impl IntoIterator<Item = Vec<Op>>) -> Vec<Vec<Op>> {
+    let mut chunks: Vec<Vec<Op>> = Vec::new();
+    let mut size = usize::MAX;
+    for group in groups {
+        let group_size: usize = group.iter().map(Op::size).sum();
+        if size.saturating_add(group_size) > MAX_TRANSACTION_BYTES {
+            chunks.push(Vec::new());
+            size = 0;
+        }
+        size += group_size;
+        chunks.last_mut().expect("pushed above").extend(group);
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! A broker's first steps on the store: the paths that every broker creates, and the cluster's id.
+
+use crate::driver::{Driver, DriverParts};
+use crate::{ConfigListener, ConfigRules, ControlChannels, ControllerHandle, Placement, znodes};
+use coordination::{CreateMode, Events, Read, ReadResult, SessionHandle, Store, StoreError};
+use metadata::{BrokerImage, ConfigEntity};
+use model::TopicName;
+use platform::{Clock, Random};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Why a broker cannot be part of its cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// The store does not do what was asked of it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another broker with the same id is registered and does not go away.
+    #[error("another broker with id {0} is registered")]
+    IdTaken(model::BrokerId),
+    /// A node does not hold what it should.
+    #[error("the store's node {0} cannot be read")]
+    Malformed(&'static str),
+}
+
+/// What the driver goes by.
+#[derive(Clone, Debug)]
+pub struct ControllerSettings {
+    /// This broker: its id, rack and advertised endpoints.
+    pub broker: BrokerImage,
+    /// `num.partitions`
+    pub num_partitions: i32,
+    /// `default.replication.factor`
+    pub default_replication_factor: i16,
+    /// `barnabas.replica.placement`
+    pub placement: Placement,
+    /// `unclean.leader.election.enable`, where nothing dynamic says otherwise.
+    pub unclean_leader_election: bool,
+    /// `delete.topic.enable`
+    pub delete_topics: bool,
+}
+
+/// What the driver works with.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// The ways to brokers.
+    pub channels: Arc<dyn ControlChannels>,
+    /// Told of dynamic settings.
+    pub configs: Arc<dyn ConfigListener>,
+    /// What settings may be.
+    pub rules: Arc<dyn ConfigRules>,
+    /// Time, for the JSON in nodes.
+    pub clock: Arc<dyn Clock>,
+    /// Topic ids and placement.
+    pub random: Arc<dyn Random>,
+}
+
+/// A session on the cluster's store, before this broker is registered.
+#[derive(Debug)]
+pub struct Membership {
+    store: Arc<dyn Store>,
+    session: SessionHandle,
+    events: Events,
+    cluster_id: String,
+}
+
+impl Membership {
+    /// Opens a session, creates the paths that every broker creates, and reads the cluster's id;
+    /// `proposed` becomes it if the cluster has none yet.
+    ///
+    /// # Errors
+    /// The store's, or [`ControllerError::Malformed`].
+    pub async fn join(store: Arc<dyn Store>, proposed: &str) -> Result<Self, ControllerError> {
+        let (session, events) = store.open_session().await?;
+        create_persistent_paths(&session).await?;
+        let cluster_id = cluster_id(&session, proposed).await?;
+        Ok(Self { store, session, events, cluster_id })
+    }
+
+    /// The cluster's id: 22 characters of URL-safe base64.
+    #[must_use]
+    pub fn cluster_id(&self) -> &str {
+        &self.cluster_id
+    }
+
+    /// Reads topics' settings, for whoever creates their logs.
+    #[must_use]
+    pub fn config_reader(&self) -> ConfigReader {
+        ConfigReader { session: self.session.clone() }
+    }
+
+    /// Registers the broker and takes part in the election; the returned driver must be run.
+    ///
+    /// Dynamic broker settings have been told to [`Surroundings::configs`] when this returns.
+    ///
+    /// # Errors
+    /// The store's, or [`ControllerError::IdTaken`].
+    pub async fn start(
+        self,
+        settings: ControllerSettings,
+        surroundings: Surroundings,
+    ) -> Result<(ControllerHandle, Driver), ControllerError> {
+        let (handle, commands) = ControllerHandle::new();
+        let parts = DriverParts {
+            store: self.store,
+            session: self.session,
+            events: self.events,
+            commands,
+            settings,
+            surroundings,
+        };
+        Ok((handle, Driver::start(parts).await?))
+    }
+}
+
+async fn create_persistent_paths(session: &SessionHandle) -> Result<(), StoreError> {
+    let reads = znodes::PERSISTENT_PATHS.iter().map(|path| Read::exists(*path)).collect();
+    let found = session.read_all(reads).await?;
+    for (path, found) in znodes::PERSISTENT_PATHS.iter().zip(found) {
+        if matches!(found?, ReadResult::Exists(None)) {
+            session.create_parents(path).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn cluster_id(session: &SessionHandle, proposed: &str) -> Result<String, ControllerError> {
+    const MALFORMED: ControllerError = ControllerError::Malformed(znodes::CLUSTER_ID);
+    loop {
+        match session.get(znodes::CLUSTER_ID, false).await {
+            Ok((data, _)) => {
+                let data = data.ok_or(MALFORMED)?;
+                return znodes::parse_cluster_id(&data).ok_or(MALFORMED);
+            }
+            Err(StoreError::NoNode(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        session.create_parents("/cluster").await?;
+        let data = znodes::cluster_id(proposed).into();
+        match session.create(znodes::CLUSTER_ID, Some(data), CreateMode::Persistent).await {
+            Ok(_) => return Ok(proposed.into()),
+            // Somebody else was first; or we were, and the reply was lost.
+            Err(StoreError::NodeExists(_) | StoreError::MayHaveBeenApplied) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Reads dynamic settings from the store.
+#[derive(Clone, Debug)]
+pub struct ConfigReader {
+    session: SessionHandle,
+}
+
+impl ConfigReader {
+    /// The settings that were set on each of `topics`, in order; empty for a topic without any.
+    ///
+    /// # Errors
+    /// Why the store did not answer.
+    pub async fn topics(
+        &self,
+        topics: &[TopicName],
+    ) -> Result<Vec<BTreeMap<String, String>>, StoreError> {
+        let entities: Vec<_> = topics.iter().cloned().map(ConfigEntity::Topic).collect();
+        read_configs(&self.session, &entities).await
+    }
+}
+
+/// The settings of each of `entities`, in order. What cannot be read counts as none set.
+pub(crate) async fn read_configs(
+    session: &SessionHandle,
+    entities: &[ConfigEntity],
+) -> Result<Vec<BTreeMap<String, String>>, StoreError> {
+    let reads = entities.iter().map(|entity| Read::data(znodes::config_path(entity))).collect();
+    let found = session.read_all(reads).await?;
+    let configs = entities.iter().zip(found).map(|(entity, found)| match found {
+        Ok(ReadResult::Data(data, _)) => {
+            znodes::parse_config(data.as_deref()).unwrap_or_else(|| {
+                tracing::warn!(?entity, "its settings in the store cannot be read");
+                BTreeMap::new()
+            })
+        }
+        Ok(ReadResult::Exists(_) | ReadResult::Children(..)) | Err(_) => BTreeMap::new(),
+    });
+    Ok(configs.collect())
+}
