@@ -5,6 +5,7 @@ use super::error::{Problem, Warning};
 use super::layers::{Properties, definition_of};
 use super::range::invalid_value;
 use super::settings::parse_overrides;
+use super::topic::broker_key_of;
 use super::value::Value;
 use super::values::Values;
 
@@ -50,10 +51,7 @@ pub(super) fn check_statuses(set: &Properties) -> (Vec<Problem>, Vec<Warning>) {
     for (key, text) in set {
         let Some(definition) = definition_of(key) else {
             if !key.starts_with("config.providers") {
-                warnings.push(Warning {
-                    key: key.clone(),
-                    message: "unknown to Kafka and to this broker; ignored".into(),
-                });
+                warnings.push(Warning { key: key.clone(), message: unknown(key) });
             }
             continue;
         };
@@ -75,6 +73,14 @@ pub(super) fn check_statuses(set: &Properties) -> (Vec<Problem>, Vec<Warning>) {
         }
     }
     (problems, warnings)
+}
+
+/// A topic's key in a broker's file is a common slip, and its loss may cost records.
+fn unknown(key: &str) -> String {
+    match broker_key_of(key) {
+        Some(broker_key) => format!("a key of topics, ignored here; the broker's is {broker_key}"),
+        None => "unknown to Kafka and to this broker; ignored".into(),
+    }
 }
 
 /// Whether `text` asks for nothing: the default, or blank where the default is null.
@@ -131,7 +137,7 @@ pub(super) fn check_together(values: &Values) -> Vec<Problem> {
         .find_map(|name| values.optional_i64(name).map(|value| (name, value)));
     if let Some((name, value)) = retention {
         require(
-            value < 0 || value >= 1,
+            value != 0,
             name,
             "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
             "give -1 to keep records for ever, or at least 1",

@@ -185,7 +185,7 @@ pub enum Status {
     Refused(Refusal),
     /// Accepted with a warning: it asks for something that we do not have and nobody gets hurt.
     Harmless,
-    /// Accepted silently: it tunes something that this broker does in another way.
+    /// Accepted silently: it tunes something that this broker does not have, or does in another way.
     Inert,
 }
 

@@ -33,7 +33,7 @@ const INTRODUCTION: &str = "<!-- Written by `UPDATE=1 cargo test -p broker manua
 | honoured | does what it says |
 | refused | stops the start (exit code 2): ignoring it could weaken security or lose data |
 | harmless | is accepted with a warning and does nothing |
-| inert | is accepted; this broker does the thing that it tunes in another way |
+| inert | is accepted; it tunes something that this broker does not have, or does in another way |
 
 Keys that neither Kafka nor this broker knows are accepted with a warning. *Read-only* keys need a restart; *per broker*
 and *cluster-wide* ones can be changed with `AlterConfigs`. With a file Kafka's defaults hold: a single broker should set

@@ -27,6 +27,7 @@ mod properties;
 mod providers;
 mod range;
 mod refusal;
+mod rules;
 mod settings;
 mod topic;
 mod value;
@@ -49,6 +50,7 @@ pub use manual::manual;
 pub use properties::parse_override;
 pub use range::Range;
 pub use refusal::Refusal;
+pub use rules::DefinedRules;
 pub use settings::{
     CleanerSettings, ControllerSettings, GroupSettings, LogSettings, NetworkSettings, NodeSettings,
     OffsetsSettings, RecordValidation, ReplicaPlacement, ReplicationSettings, ShutdownSettings,

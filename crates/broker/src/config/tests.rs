@@ -241,3 +241,201 @@ fn describe_line(one: &DescribedConfig) -> String {
         synonyms.join(";")
     )
 }
+
+#[test]
+fn the_manual_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, manual()).unwrap();
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(written == manual(), "run `UPDATE=1 cargo test -p broker manual`");
+}
+
+#[test]
+fn every_problem_is_reported_at_once_with_its_key_and_a_remedy() {
+    let error = load(&[
+        ("num.partitions", "0"),
+        ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"),
+        ("listeners", "SASL_SSL://:9093"),
+        ("broker.id", "2000"),
+    ])
+    .unwrap_err();
+    let keys: BTreeSet<_> = error.problems.iter().map(|problem| problem.key.as_str()).collect();
+    let expected = [
+        "authorizer.class.name",
+        "broker.id",
+        "listeners",
+        "num.partitions",
+        "security.inter.broker.protocol",
+    ];
+    assert_eq!(keys, BTreeSet::from(expected));
+    assert!(error.problems.iter().all(|problem| !problem.remedy.is_empty()));
+    let text = error.to_string();
+    assert!(
+        text.contains("num.partitions: Invalid value 0 for configuration num.partitions: Value must be at least 1; give at least 1 (default 1)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_could_weaken_security_or_lose_data_stops_the_start() {
+    for (key, value) in [
+        ("authorizer.class.name", "x"),
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN"),
+        ("listener.name.plaintext.plain.sasl.jaas.config", "secret-module"),
+        ("ssl.client.auth", "required"),
+        ("ssl.keystore.location", "/x"),
+        ("create.topic.policy.class.name", "x"),
+        ("alter.config.policy.class.name", "x"),
+        ("client.quota.callback.class", "x"),
+        ("principal.builder.class", "x"),
+        ("remote.log.storage.system.enable", "true"),
+        ("process.roles", "broker,controller"),
+        ("zookeeper.connect", "localhost:2181"),
+        ("zookeeper.set.acl", "true"),
+        ("delegation.token.secret.key", "secret-key"),
+        ("control.plane.listener.name", "PLAINTEXT"),
+        ("max.connection.creation.rate", "5"),
+    ] {
+        let error = load(&[(key, value)]).expect_err(key);
+        assert_eq!(error.problems[0].key, key);
+        assert!(!error.to_string().contains("secret-"), "{error}");
+    }
+}
+
+#[test]
+fn a_refused_key_at_its_default_asks_for_nothing() {
+    let loaded = load(&[
+        ("authorizer.class.name", ""),
+        ("ssl.client.auth", " none "),
+        ("sasl.enabled.mechanisms", "GSSAPI"),
+        ("zookeeper.connect", ""),
+        ("remote.log.storage.system.enable", "FALSE"),
+    ])
+    .unwrap();
+    assert_eq!(loaded.warnings, []);
+}
+
+#[test]
+fn harmless_and_unknown_keys_warn() {
+    let loaded = load(&[
+        ("metric.reporters", "com.example.Reporter"),
+        ("my.own.key", "x"),
+        ("retention.ms", "1"),
+        ("num.io.threads", "16"),
+        ("zookeeper.session.timeout.ms", "1"),
+    ])
+    .unwrap();
+    let keys: Vec<_> = loaded.warnings.iter().map(|warning| warning.key.as_str()).collect();
+    assert_eq!(keys, ["metric.reporters", "my.own.key", "retention.ms"]);
+    assert!(loaded.warnings[2].message.contains("log.retention.ms"), "{:?}", loaded.warnings[2]);
+}
+
+#[test]
+fn a_file_like_the_one_that_kafka_ships_is_read_and_its_zookeeper_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = "# The basics\nbroker.id=0\n\n#listeners=PLAINTEXT://:9092\nnum.network.threads=3\nnum.io.threads=8\n\
+        socket.send.buffer.bytes=102400\nsocket.request.max.bytes=104857600\nlog.dirs=/tmp/kafka-logs\n\
+        num.partitions=1\noffsets.topic.replication.factor=1\nlog.retention.hours=168\n\
+        #log.retention.bytes=1073741824\ngroup.initial.rebalance.delay.ms=0\n";
+    std::fs::write(file.path(), text).unwrap();
+    let config = BrokerConfig::load(Some(file.path()), &[]).unwrap().config;
+    assert_eq!(config.node.broker_id, Some(model::BrokerId(0)));
+    assert_eq!(config.offsets.topic_replication_factor, 1);
+
+    std::fs::write(file.path(), format!("{text}zookeeper.connect=localhost:2181\n")).unwrap();
+    let error = BrokerConfig::load(Some(file.path()), &[]).unwrap_err();
+    assert_eq!(error.problems.len(), 1);
+    assert!(error.to_string().contains("cluster mode is not built yet"), "{error}");
+    let overrides = [("zookeeper.connect".to_owned(), String::new())];
+    assert!(BrokerConfig::load(Some(file.path()), &overrides).is_ok());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_names_itself() {
+    let error = BrokerConfig::load(Some(std::path::Path::new("/no/such/file")), &[]).unwrap_err();
+    assert!(error.to_string().contains("/no/such/file"), "{error}");
+}
+
+#[test]
+fn overrides_win_and_the_last_one_most() {
+    let overrides = [("num.partitions", "2"), ("num.partitions", "3")];
+    let overrides = overrides.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(BrokerConfig::load(None, &overrides).unwrap().config.topics.num_partitions, 3);
+}
+
+#[test]
+fn dynamic_values_make_another_configuration_and_unusable_ones_are_left_out() {
+    let config =
+        load(&[("message.max.bytes", "1000"), ("log.retention.hours", "1")]).unwrap().config;
+    let cluster = properties(&[
+        ("log.retention.ms", "5"),
+        ("num.partitions", "9"),
+        ("background.threads", "x"),
+    ]);
+    let broker = properties(&[("message.max.bytes", "3000")]);
+    let (changed, left_out) = config.with_dynamic(&cluster, &broker);
+    assert_eq!(changed.topic_defaults.max_message_bytes, 3000);
+    assert_eq!(changed.topic_defaults.log.retention_ms, Some(std::time::Duration::from_millis(5)));
+    assert_eq!(changed.topics.num_partitions, 1);
+    let keys: Vec<_> = left_out.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(keys, ["background.threads", "num.partitions"]);
+    let (back, left_out) = changed.with_dynamic(&Properties::new(), &Properties::new());
+    assert_eq!((back, left_out), (config, Vec::new()));
+}
+
+#[test]
+fn dynamic_values_that_contradict_the_file_are_left_out_together() {
+    let config = load(&[]).unwrap().config;
+    let broker = properties(&[("max.connections.per.ip", "0"), ("message.max.bytes", "7")]);
+    let (changed, left_out) = config.with_dynamic(&Properties::new(), &broker);
+    assert_eq!(changed, config);
+    assert_eq!(left_out.len(), 1);
+}
+
+#[test]
+fn a_topics_own_settings_win_and_stored_nonsense_counts_as_absent() {
+    let config =
+        load(&[("log.retention.minutes", "2"), ("log.segment.bytes", "5000")]).unwrap().config;
+    let overrides = properties(&[
+        ("cleanup.policy", "compact,delete"),
+        ("max.message.bytes", "77"),
+        ("segment.bytes", "nonsense"),
+        ("no.such.key", "1"),
+        ("retention.bytes", "-1"),
+    ]);
+    let topic = config.topic_config(&overrides);
+    assert_eq!(topic.log.cleanup_policy, storage::CleanupPolicy { delete: true, compact: true });
+    assert_eq!(topic.max_message_bytes, 77);
+    assert_eq!(topic.log.segment_bytes, 5000);
+    assert_eq!(topic.log.retention_ms, Some(std::time::Duration::from_secs(120)));
+    assert_eq!(topic.log.retention_bytes, None);
+    assert_eq!(topic.timestamp_after_max, None);
+}
+
+#[test]
+fn listeners_are_typed() {
+    let config = load(&[
+        ("listeners", "PLAINTEXT://:9092, inside://[::1]:0"),
+        ("advertised.listeners", "PLAINTEXT://example.org:19092"),
+        ("listener.security.protocol.map", "inside:plaintext,PLAINTEXT:PLAINTEXT"),
+        ("listener.name.inside.max.connections", "5"),
+    ])
+    .unwrap()
+    .config;
+    let advertised = Some(Advertised { host: Some("example.org".into()), port: 19092 });
+    let plain = |name: &str, host: Option<&str>, port, advertised| Listener {
+        name: name.into(),
+        host: host.map(str::to_owned),
+        port,
+        advertised,
+        protocol: SecurityProtocol::Plaintext,
+    };
+    let expected =
+        [plain("PLAINTEXT", None, 9092, advertised), plain("INSIDE", Some("::1"), 0, None)];
+    assert_eq!(config.listeners.all, expected);
+    assert_eq!(config.listeners.inter_broker, "PLAINTEXT");
+    assert_eq!(config.network.max_connections_per_listener["INSIDE"], 5);
+}

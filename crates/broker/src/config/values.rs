@@ -104,7 +104,9 @@ impl<'a> Values<'a> {
     pub(super) fn text(&self, name: &str) -> Option<String> {
         match self.value(name)? {
             Value::Text(text) => Some(text),
-            other => panic!("{name} is text, not {other:?}"),
+            other @ (Value::Boolean(_) | Value::Whole(_) | Value::Double(_) | Value::List(_)) => {
+                panic!("{name} is text, not {other:?}")
+            }
         }
     }
 

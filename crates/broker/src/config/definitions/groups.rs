@@ -26,8 +26,8 @@ pub(super) const AREA: Area = Area {
         /// Bytes of free text that may go with one committed offset.
         "offset.metadata.max.bytes": Int = Some("4096"), Any, High, ReadOnly, Honoured;
 
-        /// Bytes that Kafka reads at a time when it loads a partition of `__consumer_offsets`.
-        "offsets.load.buffer.size": Int = Some("5242880"), AtLeast(1), High, ReadOnly, Inert;
+        /// Bytes that are read at a time when a group coordinator loads a partition of `__consumer_offsets`.
+        "offsets.load.buffer.size": Int = Some("5242880"), AtLeast(1), High, ReadOnly, Honoured;
 
         /// Replicas of `__consumer_offsets`. The topic is not created while fewer brokers are alive: a single broker
         /// needs 1 here.

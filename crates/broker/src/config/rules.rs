@@ -1,0 +1,142 @@
+//! The controller asks, the definitions answer: [`ConfigRules`] of this broker.
+
+use super::alter::{
+    AlterError, validate_cluster_configs, validate_dynamic_broker_configs, validate_topic_configs,
+};
+use super::broker_config::BrokerConfig;
+use super::definition::{Definition, Kind};
+use super::definitions::{broker_definition, topic_definition};
+use super::layers::Properties;
+use controller::{ApiError, ConfigRules};
+use metadata::ConfigEntity;
+use protocol::ErrorCode;
+use std::fmt;
+use std::sync::Arc;
+
+/// Judges altered settings by the configuration that the broker has at that moment.
+pub struct DefinedRules {
+    current: Box<dyn Fn() -> Arc<BrokerConfig> + Send + Sync>,
+}
+
+impl DefinedRules {
+    /// `current` answers with the broker's present configuration.
+    #[must_use]
+    pub fn new(current: impl Fn() -> Arc<BrokerConfig> + Send + Sync + 'static) -> Self {
+        Self { current: Box::new(current) }
+    }
+
+    /// Whether a topic may be created with `configs`.
+    ///
+    /// # Errors
+    /// `INVALID_CONFIG` with Kafka's message. [`ConfigRules::validate`] answers as Kafka does when settings are altered:
+    /// with `INVALID_REQUEST` for a value that does not parse or is out of range.
+    pub fn validate_new_topic(&self, configs: &Properties) -> Result<(), ApiError> {
+        validate_topic_configs(&(self.current)(), configs)
+            .map_err(|error| ApiError::new(ErrorCode::InvalidConfig, error.to_string()))
+    }
+}
+
+impl fmt::Debug for DefinedRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DefinedRules")
+    }
+}
+
+impl ConfigRules for DefinedRules {
+    fn is_list(&self, entity: &ConfigEntity, name: &str) -> Option<bool> {
+        definition(entity, name).map(|definition| definition.kind == Kind::List)
+    }
+
+    /// Kafka adds to and takes from the definition's default, whatever the broker's own default is.
+    fn default_value(&self, entity: &ConfigEntity, name: &str) -> Option<String> {
+        definition(entity, name)?.default.map(str::to_owned)
+    }
+
+    fn validate(
+        &self,
+        entity: &ConfigEntity,
+        configs: &Properties,
+        _edited: &[String],
+    ) -> Result<(), ApiError> {
+        let config = (self.current)();
+        let (result, kind, name) = match entity {
+            ConfigEntity::Topic(topic) => {
+                (validate_topic_configs(&config, configs), "TOPIC", topic.to_string())
+            }
+            ConfigEntity::Broker(id) => {
+                (validate_dynamic_broker_configs(&config, configs), "BROKER", id.to_string())
+            }
+            ConfigEntity::AllBrokers => {
+                (validate_cluster_configs(&config, configs), "BROKER", String::new())
+            }
+        };
+        result.map_err(|error| match error {
+            AlterError::Configuration(message) => ApiError::new(ErrorCode::InvalidConfig, message),
+            AlterError::Value(message) => ApiError::new(
+                ErrorCode::InvalidRequest,
+                format!(
+                    "Invalid config value for resource ConfigResource(type={kind}, name='{name}'): {message}"
+                ),
+            ),
+        })
+    }
+}
+
+fn definition(entity: &ConfigEntity, name: &str) -> Option<&'static Definition> {
+    match entity {
+        ConfigEntity::Topic(_) => topic_definition(name),
+        ConfigEntity::Broker(_) | ConfigEntity::AllBrokers => broker_definition(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{BrokerId, TopicName};
+
+    fn rules() -> DefinedRules {
+        let config = Arc::new(BrokerConfig::load(None, &[]).unwrap().config);
+        DefinedRules::new(move || Arc::clone(&config))
+    }
+
+    fn set(key: &str, value: &str) -> Properties {
+        Properties::from([(key.to_owned(), value.to_owned())])
+    }
+
+    #[test]
+    fn a_bad_value_is_an_invalid_request_when_altered_and_an_invalid_config_when_created() {
+        let (rules, topic) = (rules(), ConfigEntity::Topic(TopicName::from("t")));
+        let bad = set("retention.ms", "-2");
+        let reason = "Invalid value -2 for configuration retention.ms: Value must be at least -1";
+        let altered = rules.validate(&topic, &bad, &[]).unwrap_err();
+        assert_eq!(altered.code, ErrorCode::InvalidRequest);
+        assert_eq!(
+            altered.message,
+            Some(format!(
+                "Invalid config value for resource ConfigResource(type=TOPIC, name='t'): {reason}"
+            ))
+        );
+        let created = rules.validate_new_topic(&bad).unwrap_err();
+        assert_eq!(created, ApiError::new(ErrorCode::InvalidConfig, reason));
+    }
+
+    #[test]
+    fn a_name_that_no_topic_has_is_an_invalid_config() {
+        let topic = ConfigEntity::Topic(TopicName::from("t"));
+        let error = rules().validate(&topic, &set("no.such.key", "1"), &[]).unwrap_err();
+        assert_eq!(error.code, ErrorCode::InvalidConfig);
+        assert_eq!(error.message.as_deref(), Some("Unknown topic config name: no.such.key"));
+    }
+
+    #[test]
+    fn lists_are_known_as_such_by_entity() {
+        let (topic, broker) =
+            (ConfigEntity::Topic(TopicName::from("t")), ConfigEntity::Broker(BrokerId(0)));
+        let rules = rules();
+        assert_eq!(rules.is_list(&topic, "cleanup.policy"), Some(true));
+        assert_eq!(rules.is_list(&topic, "retention.ms"), Some(false));
+        assert_eq!(rules.is_list(&topic, "log.cleanup.policy"), None);
+        assert_eq!(rules.is_list(&broker, "log.cleanup.policy"), Some(true));
+        assert_eq!(rules.default_value(&topic, "cleanup.policy").as_deref(), Some("delete"));
+    }
+}
