@@ -49,14 +49,14 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Empty.
+    /// Empty, with room for most small responses.
     pub fn new() -> Self {
-        Self::default()
+        Self { buffer: BytesMut::with_capacity(256), ..Self::default() }
     }
 
     /// Empty, with room for the length of a frame; end with [`finish_frame`](Self::finish_frame).
     pub fn new_frame() -> Self {
-        let mut writer = Self::default();
+        let mut writer = Self::new();
         writer.begin_frame();
         writer
     }
@@ -363,5 +363,99 @@ impl Writer {
         self.uvarint(u32::try_from(length).map_err(|_| EncodeError::TooLong(length))?);
         self.buffer.extend_from_slice(&body);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reader;
+    use crate::payload::RecordsFile;
+    use std::os::fd::BorrowedFd;
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    struct Zeros;
+
+    impl RecordsFile for Zeros {
+        fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+            None
+        }
+
+        fn read_exact_at(&self, buffer: &mut [u8], _position: u64) -> io::Result<()> {
+            buffer.fill(0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn large_records_and_files_stay_where_they_are() {
+        let large = Bytes::from(vec![7; PASS_THROUGH]);
+        let range = FileRange { file: Arc::new(Zeros), position: 5, length: 9 };
+        let mut records = Records::from(large.clone());
+        records.push(RecordsPart::File(range.clone()));
+        let mut writer = Writer::new_frame();
+        writer.i16(1);
+        writer.records(Some(&records), false).unwrap();
+        writer.records(Some(&Records::from(Bytes::from_static(b"small"))), false).unwrap();
+        writer.records(Some(&Records::default()), false).unwrap();
+        writer.records(None, false).unwrap();
+        let length = writer.len();
+        let segments = writer.finish_frame().unwrap();
+        assert_eq!(segments.iter().map(Segment::len).sum::<usize>(), length);
+        let [Segment::Bytes(start), Segment::Bytes(middle), file, Segment::Bytes(end)] =
+            &segments[..]
+        else {
+            panic!("{segments:?}")
+        };
+        let prefix = i32::from_be_bytes(start[..4].try_into().unwrap());
+        assert_eq!(usize::try_from(prefix), Ok(length - 4));
+        assert_eq!(start[4..], [0, 1, 0, 0, 4, 9]);
+        assert_eq!(middle.as_ptr(), large.as_ptr(), "not copied");
+        assert_eq!(file, &Segment::File(range));
+        assert_eq!(&end[..], b"\0\0\0\x05small\0\0\0\0\xff\xff\xff\xff");
+        assert!(writer.is_empty(), "and can be used again");
+    }
+
+    #[test]
+    fn records_in_files_are_read_to_flatten() {
+        let mut records = Records::from(Bytes::from_static(b"ab"));
+        records.push(RecordsPart::File(FileRange {
+            file: Arc::new(Zeros),
+            position: 0,
+            length: 2,
+        }));
+        let mut writer = Writer::new();
+        writer.records(Some(&records), true).unwrap();
+        writer.i8(9);
+        assert_eq!(&writer.flatten().unwrap()[..], b"\x05ab\0\0\x09");
+    }
+
+    #[test]
+    fn a_tagged_field_of_any_length_has_its_length_in_front() {
+        for length in [0, 1, 126, 127, 128, 129, 16_382, 16_383, 16_384, 70_000] {
+            let mut writer = Writer::new();
+            writer.uvarint(1);
+            let tag = writer.begin_tag(300);
+            (0..length).for_each(|_| writer.i8(5));
+            writer.end_tag(tag).unwrap();
+            writer.i8(-1);
+            let mut reader = Reader::new(writer.flatten().unwrap());
+            assert_eq!(reader.tags(), Ok(1));
+            let (tag, end) = reader.tag().unwrap();
+            assert_eq!((tag, reader.remaining() - end), (300, length));
+            reader.skip_to(end);
+            assert_eq!((reader.i8(), reader.remaining()), (Ok(-1), 0));
+        }
+    }
+
+    #[test]
+    fn numbers_of_variable_length_are_read_as_written() {
+        for value in [0, 1, 127, 128, 16_383, 16_384, u32::MAX >> 1, u32::MAX] {
+            let mut writer = Writer::new();
+            writer.uvarint(value);
+            let mut reader = Reader::new(writer.flatten().unwrap());
+            assert_eq!((reader.uvarint(), reader.remaining()), (Ok(value), 0));
+        }
     }
 }
