@@ -167,7 +167,7 @@ pub(super) fn check_dynamic_value(key: &str, value: &str, per_broker: bool) -> R
     }
     let Some(definition) = definition_of(key) else { return Ok(()) };
     check::check_value(definition, key, value)?;
-    match definition.status {
+    match check::status_of(definition, key) {
         Status::Refused(refusal) => Err(format!("{key} asks for {}", refusal.feature())),
         Status::Honoured | Status::Harmless | Status::Inert
             if FIXED_HERE.contains(&definition.name) =>

@@ -2,8 +2,9 @@
 
 use super::definition::{Definition, Status};
 use super::error::{Problem, Warning};
-use super::layers::{Properties, definition_of};
+use super::layers::{Properties, definition_of, listener_key};
 use super::range::invalid_value;
+use super::refusal::Refusal;
 use super::settings::parse_overrides;
 use super::topic::broker_key_of;
 use super::value::Value;
@@ -58,7 +59,7 @@ pub(super) fn check_statuses(set: &Properties) -> (Vec<Problem>, Vec<Warning>) {
         if is_default(definition, text) {
             continue;
         }
-        match definition.status {
+        match status_of(definition, key) {
             Status::Refused(refusal) => {
                 let message = format!("asks for {}", refusal.feature());
                 problems.push(Problem::new(key.clone(), message, refusal.remedy()));
@@ -73,6 +74,16 @@ pub(super) fn check_statuses(set: &Properties) -> (Vec<Problem>, Vec<Warning>) {
         }
     }
     (problems, warnings)
+}
+
+/// What we do with `key`, which may be a listener's own form of `definition`. Only security settings and the connection
+/// limits mean anything there, to Kafka too; the limit of a single listener is not enforced.
+pub(super) fn status_of(definition: &Definition, key: &str) -> Status {
+    match (definition.status, listener_key(key)) {
+        (Status::Honoured, Some("max.connections")) => Status::Refused(Refusal::ConnectionLimit),
+        (Status::Honoured, Some(_)) => Status::Harmless,
+        (status, _) => status,
+    }
 }
 
 /// A topic's key in a broker's file is a common slip, and its loss may cost records.

@@ -130,13 +130,4 @@ impl<'a> Values<'a> {
             .and_then(|millis| u64::try_from(millis).ok())
             .map(Duration::from_millis)
     }
-
-    /// The values of `listener.name.<listener>.<name>`, by listener in upper case.
-    pub(super) fn per_listener(&self, name: &str) -> impl Iterator<Item = (String, &str)> {
-        self.set.iter().filter_map(move |(key, value)| {
-            let listener =
-                key.strip_prefix("listener.name.")?.strip_suffix(name)?.strip_suffix('.')?;
-            (!listener.contains('.')).then(|| (listener.to_uppercase(), value.trim()))
-        })
-    }
 }

@@ -49,7 +49,8 @@ pub(super) const AREA: Area = Area {
         /// Limits for single hosts, as `host:count` pairs, in place of `max.connections.per.ip`.
         "max.connections.per.ip.overrides": String = Some(""), Any, Medium, ClusterWide, Honoured;
 
-        /// Connections to this broker altogether; `listener.name.<name>.max.connections` bounds one listener.
+        /// Connections to this broker altogether. The form for one listener, `listener.name.<name>.max.connections`, is
+        /// refused: it is not enforced yet.
         "max.connections": Int = Some("2147483647"), AtLeast(0), Medium, ClusterWide, Honoured;
 
         /// New connections per second that the broker accepts; the rest waits.

@@ -21,8 +21,6 @@ pub struct NetworkSettings {
     pub connections_max_idle: Option<Duration>,
     /// `max.connections` of the whole broker.
     pub max_connections: usize,
-    /// `listener.name.X.max.connections`, by listener name in upper case.
-    pub max_connections_per_listener: BTreeMap<String, usize>,
     /// `max.connections.per.ip`
     pub max_connections_per_ip: usize,
     /// `max.connections.per.ip.overrides`, by host name or address.
@@ -50,10 +48,6 @@ impl NetworkSettings {
             listen_backlog: values.u32("socket.listen.backlog.size"),
             connections_max_idle: values.millis_or_never("connections.max.idle.ms"),
             max_connections: values.size("max.connections"),
-            max_connections_per_listener: values
-                .per_listener("max.connections")
-                .filter_map(|(listener, value)| Some((listener, value.parse().ok()?)))
-                .collect(),
             max_connections_per_ip: values.size("max.connections.per.ip"),
             max_connections_per_ip_overrides: parse_overrides(
                 &values.text("max.connections.per.ip.overrides").unwrap_or_default(),
