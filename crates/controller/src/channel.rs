@@ -55,7 +55,8 @@ pub trait ControlChannels: Debug + Send + Sync {
     fn open(&self, broker: &BrokerImage) -> Arc<dyn ControlChannel>;
 }
 
-/// Told of dynamic settings: all of them at start, then each as it changes.
+/// Told of dynamic settings: all of them at start, those of a new topic before its `LeaderAndIsr`, then
+/// each as it changes. What was never set is not told of.
 pub trait ConfigListener: Debug + Send + Sync {
     /// An entity's settings are now these. May repeat what was said before.
     fn config_changed(&self, change: ConfigChange);

@@ -14,13 +14,38 @@ const PRODUCER_ID_TRIES: usize = 20;
 const UNCLEAN: &str = "unclean.leader.election.enable";
 
 impl Driver {
-    /// Tells this broker its own settings, before it starts.
-    pub(super) async fn load_broker_configs(&mut self) -> Result<(), StoreError> {
+    /// Tells this broker its own settings and those of all topics, before it starts.
+    pub(super) async fn load_configs(&mut self) -> Result<(), StoreError> {
         let own = ConfigEntity::Broker(self.settings.broker.id);
         for entity in [ConfigEntity::AllBrokers, own] {
             self.apply_config(entity).await?;
         }
+        let topics = self.session.children(znodes::TOPIC_CONFIGS, false).await?;
+        self.announce_topics(topics.into_iter().map(TopicName::from)).await
+    }
+
+    /// Tells this broker the settings of topics that are new to it, before it is to host them.
+    pub(super) async fn announce_topics(
+        &mut self,
+        topics: impl IntoIterator<Item = TopicName>,
+    ) -> Result<(), StoreError> {
+        let entities: Vec<_> = topics.into_iter().map(ConfigEntity::Topic).collect();
+        let configs = read_configs(&self.session, &entities).await?;
+        for (entity, configs) in entities.into_iter().zip(configs) {
+            self.announce_topic(entity, configs);
+        }
         Ok(())
+    }
+
+    /// A topic without settings of its own needs no announcement.
+    pub(super) fn announce_topic(
+        &mut self,
+        entity: ConfigEntity,
+        configs: BTreeMap<String, String>,
+    ) {
+        if !configs.is_empty() {
+            self.announce(ConfigChange { entity, configs });
+        }
     }
 
     /// Reads an entity's settings and goes by them.

@@ -213,7 +213,7 @@ impl Driver {
             last_config_change: None,
             dynamic_unclean: [None; 2],
         };
-        driver.load_broker_configs().await?;
+        driver.load_configs().await?;
         driver.register().await?;
         driver.dirty.controller = true;
         driver.dirty.configs = true;

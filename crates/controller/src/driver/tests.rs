@@ -265,6 +265,9 @@ async fn what_may_not_be_created_is_refused_and_the_rest_is_created() {
         cluster.text("/config/topics/fine").await.as_deref(),
         Some(r#"{"version":1,"config":{"retention.ms":"1"}}"#)
     );
+    let configs = cluster.fake.0.configs.lock().unwrap().clone();
+    let told = configs.iter().find(|c| c.entity == ConfigEntity::Topic("fine".into())).unwrap();
+    assert_eq!(told.configs["retention.ms"], "1");
     let only_checked = cluster.handle.create_topics(vec![new_topic("dry", 1)], SOON, true).await;
     assert_eq!(codes(&only_checked), [0]);
     assert_eq!(cluster.text("/brokers/topics/dry").await, None);

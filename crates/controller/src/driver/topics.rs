@@ -263,6 +263,7 @@ impl Driver {
                 continue;
             }
             tracing::info!(topic = %plan.name, topic_id = %plan.topic.id, partitions = plan.topic.partitions.len(), "created");
+            self.announce_topic(ConfigEntity::Topic(plan.name.clone()), plan.configs);
             let topic = Topic { has_partitions_node: true, ..plan.topic };
             self.context_mut().insert(plan.name, topic);
             for write in states {
@@ -613,6 +614,7 @@ impl Driver {
                 .filter(|name| !known.contains_key(name))
                 .collect();
             let loaded = self.load(new).await?;
+            self.announce_topics(loaded.clone()).await.map_err(Stopped::of)?;
             let partitions = self.partitions_of(&loaded);
             outbox = self.repair(partitions).await?;
         }
