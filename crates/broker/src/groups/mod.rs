@@ -24,6 +24,7 @@ use crate::config::BrokerConfig;
 use ::group::request::GroupConfig;
 use ::group::{Error, partition_for};
 use arc_swap::ArcSwap;
+use controller::NewTopic;
 use metadata::ClusterImage;
 use model::{LeaderEpoch, TopicName};
 use parking_lot::Mutex;
@@ -259,6 +260,23 @@ fn group_config(config: &BrokerConfig) -> GroupConfig {
         offsets_retention_check_interval: config.offsets.retention_check_interval,
         offsets_commit_timeout: config.offsets.commit_timeout,
         max_batch_bytes: (config.topic_defaults.max_message_bytes / 2).min(512 << 10),
+    }
+}
+
+/// The topic of groups and offsets as Kafka 3.9 creates it.
+pub(crate) fn offsets_topic(config: &BrokerConfig) -> NewTopic {
+    let offsets = &config.offsets;
+    let set = |name: &str, value: String| (name.to_owned(), Some(value));
+    NewTopic {
+        name: OFFSETS_TOPIC.to_owned(),
+        partitions: offsets.topic_num_partitions,
+        replication_factor: offsets.topic_replication_factor,
+        assignments: Vec::new(),
+        configs: vec![
+            set("compression.type", "producer".to_owned()),
+            set("cleanup.policy", "compact".to_owned()),
+            set("segment.bytes", offsets.topic_segment_bytes.to_string()),
+        ],
     }
 }
 

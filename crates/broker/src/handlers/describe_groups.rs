@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 pub(crate) const API: Api = api!(DescribeGroupsRequest, 0..=6, describe_groups);
 
-/// Without an authorizer everybody may do everything that can be done to a group: read (bit 3), delete (6), describe (8),
-/// describe its settings (10) and alter them (11).
-const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+/// Without an authorizer everybody may do everything that can be done to a group: read (bit 3), delete (6), describe (8).
+/// Group settings (10 and 11), as 4.x has them, are not there.
+const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8;
 
 fn describe_groups(broker: &Arc<Broker>, request: Request<DescribeGroupsRequest>) -> Outcome {
     let image = broker.image.load();

@@ -7,6 +7,7 @@ mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 pub(crate) mod fetch;
+mod find_coordinator;
 mod heartbeat;
 mod init_producer_id;
 mod join_group;
@@ -36,6 +37,7 @@ pub(crate) static APIS: &[Api] = &[
     describe_log_dirs::API,
     describe_producers::API,
     fetch::API,
+    find_coordinator::API,
     heartbeat::API,
     init_producer_id::API,
     join_group::API,

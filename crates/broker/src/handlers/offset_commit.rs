@@ -20,6 +20,8 @@ use protocol::messages::offset_commit_request::OffsetCommitRequestPartition;
 use protocol::messages::offset_commit_response::{
     OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 pub(crate) const API: Api = api!(OffsetCommitRequest, 0..=10, offset_commit);
@@ -44,14 +46,15 @@ struct Committing {
 }
 
 /// Partitions that do not exist are answered here; the others are to be committed. As in Kafka's answer, the refused
-/// ones come first.
+/// ones come first, and of a partition that comes twice the last offset counts.
 fn sort(
     request: &OffsetCommitRequest,
     version: i16,
     image: &ClusterImage,
 ) -> (OffsetCommitResponse, Vec<OffsetToCommit>) {
     let mut response = OffsetCommitResponse::default();
-    let mut offsets = Vec::new();
+    let mut offsets = Vec::<OffsetToCommit>::new();
+    let mut places = BTreeMap::new();
     for topic in &request.topics {
         let by_id = version >= 10;
         let found =
@@ -64,7 +67,14 @@ fn sort(
             match found {
                 Some(found) if found.partition(index).is_some() => {
                     let id = by_id.then_some(topic.topic_id);
-                    offsets.push(offset(found.name().clone(), id, partition, version));
+                    let offset = offset(found.name().clone(), id, partition, version);
+                    match places.entry((found.name().clone(), index)) {
+                        Entry::Vacant(place) => {
+                            place.insert(offsets.len());
+                            offsets.push(offset);
+                        }
+                        Entry::Occupied(place) => offsets[*place.get()] = offset,
+                    }
                 }
                 Some(_) => refused.push(answered(index, ErrorCode::UnknownTopicOrPartition.code())),
                 None => refused.push(answered(index, unknown.code())),

@@ -13,6 +13,7 @@ use protocol::messages::OffsetDeleteRequest;
 use protocol::messages::offset_delete_response::{
     OffsetDeleteResponse, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(crate) const API: Api = api!(OffsetDeleteRequest, 0..=0, offset_delete);
@@ -20,12 +21,12 @@ pub(crate) const API: Api = api!(OffsetDeleteRequest, 0..=0, offset_delete);
 fn offset_delete(broker: &Arc<Broker>, request: Request<OffsetDeleteRequest>) -> Outcome {
     let image = broker.image.load();
     let mut response = OffsetDeleteResponse::default();
-    let mut partitions = Vec::new();
+    let mut partitions = BTreeSet::new();
     for topic in &request.body.topics {
         for partition in &topic.partitions {
             let index = partition.partition_index;
             match image.partition(&topic.name, index) {
-                Some(_) => partitions.push((TopicName::from(&*topic.name), index)),
+                Some(_) => _ = partitions.insert((TopicName::from(&*topic.name), index)),
                 None => add(
                     &mut response,
                     &topic.name,
@@ -35,13 +36,11 @@ fn offset_delete(broker: &Arc<Broker>, request: Request<OffsetDeleteRequest>) ->
             }
         }
     }
-    if partitions.is_empty() {
-        return request.respond(response);
-    }
     if request.body.group_id.is_empty() {
         return request.respond(refused(Error::InvalidGroupId));
     }
     let group_id = request.body.group_id.clone();
+    let partitions = partitions.into_iter().collect();
     let work = Deleting { request: request.into_parked(), response, partitions };
     broker.groups.submit(&group_id, &image, Box::new(work));
     Outcome::Parked

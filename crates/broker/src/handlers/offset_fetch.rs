@@ -21,6 +21,7 @@ use protocol::messages::offset_fetch_response::{
     OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions, OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(crate) const API: Api = api!(OffsetFetchRequest, 0..=10, offset_fetch);
@@ -43,7 +44,7 @@ fn offset_fetch(broker: &Arc<Broker>, request: Request<OffsetFetchRequest>) -> O
     for ((group_id, topics), slot) in groups.into_iter().zip(slots) {
         let work = Fetching {
             group_id: group_id.clone(),
-            topics,
+            topics: topics.map(each_once),
             version,
             require_stable,
             image: Arc::clone(&image),
@@ -62,6 +63,23 @@ fn by_name(
         topic_id: TopicId::ZERO,
         partition_indexes: topic.partition_indexes,
     }
+}
+
+/// A partition that is asked for twice is answered once.
+fn each_once(topics: Vec<OffsetFetchRequestTopics>) -> Vec<OffsetFetchRequestTopics> {
+    let mut places = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    let mut merged = Vec::<OffsetFetchRequestTopics>::with_capacity(topics.len());
+    for mut topic in topics {
+        let fresh = merged.len();
+        let place = *places.entry((topic.name.clone(), topic.topic_id)).or_insert(fresh);
+        topic.partition_indexes.retain(|&partition| seen.insert((place, partition)));
+        match merged.get_mut(place) {
+            Some(known) => known.partition_indexes.append(&mut topic.partition_indexes),
+            None => merged.push(topic),
+        }
+    }
+    merged
 }
 
 /// What is asked of one group.
