@@ -192,9 +192,17 @@ const NEEDS_LISTENER_PREFIX: &[&str] = &[
     "ssl.truststore.type",
 ];
 
-/// Settings that Kafka opens and closes sockets for while it runs; we do so only at the start.
-const FIXED_HERE: &[&str] =
-    &["listeners", "advertised.listeners", "listener.security.protocol.map"];
+/// Settings that Kafka can change while it runs, but that we read only at the start: a change that would not take
+/// effect is refused rather than stored.
+const FIXED_HERE: &[&str] = &[
+    "listeners",
+    "advertised.listeners",
+    "listener.security.protocol.map",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "config.providers",
+];
 
 /// Whether `DescribeConfigs` calls it writable. Kafka 3.9 does not say so of its dynamic-only keys.
 pub(super) fn is_writable(name: &str) -> bool {

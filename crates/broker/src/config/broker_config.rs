@@ -50,7 +50,7 @@ pub struct BrokerConfig {
 pub struct Loaded {
     /// The configuration.
     pub config: BrokerConfig,
-    /// In the order of their keys.
+    /// Each to be logged once.
     pub warnings: Vec<Warning>,
 }
 
@@ -96,10 +96,13 @@ impl BrokerConfig {
         problems.extend(same_id(&mut set));
         let layers = Layers { fixed: set, ..Layers::default() };
         problems.extend(check::check_values(&layers.fixed));
-        let (refused, warnings) = check::check_statuses(&layers.fixed);
+        let (refused, mut warnings) = check::check_statuses(&layers.fixed);
         problems.extend(refused);
         match Self::build(layers, problems) {
-            Ok(config) => Ok(Loaded { config, warnings }),
+            Ok(config) => {
+                warnings.extend(lonely(&config));
+                Ok(Loaded { config, warnings })
+            }
             Err(problems) => Err(ConfigError { problems }),
         }
     }
@@ -222,4 +225,16 @@ pub(super) fn same_id(set: &mut Properties) -> Option<Problem> {
         }
         _ => None,
     }
+}
+
+/// Kafka's default asks for three brokers, which nobody notices before the first consumer group hangs.
+fn lonely(config: &BrokerConfig) -> Option<Warning> {
+    let factor = config.offsets.topic_replication_factor;
+    (factor > 1).then(|| Warning {
+        key: "offsets.topic.replication.factor".into(),
+        message: format!(
+            "{factor} copies of __consumer_offsets need as many brokers; alone, this broker serves no consumer group \
+             until it is 1"
+        ),
+    })
 }

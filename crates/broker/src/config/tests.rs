@@ -314,6 +314,7 @@ fn a_refused_key_at_its_default_asks_for_nothing() {
         ("sasl.enabled.mechanisms", "GSSAPI"),
         ("zookeeper.connect", ""),
         ("remote.log.storage.system.enable", "FALSE"),
+        ("offsets.topic.replication.factor", "1"),
     ])
     .unwrap();
     assert_eq!(loaded.warnings, []);
@@ -326,11 +327,13 @@ fn harmless_and_unknown_keys_warn() {
         ("my.own.key", "x"),
         ("retention.ms", "1"),
         ("num.io.threads", "16"),
+        ("offsets.topic.replication.factor", "2"),
         ("zookeeper.session.timeout.ms", "1"),
     ])
     .unwrap();
     let keys: Vec<_> = loaded.warnings.iter().map(|warning| warning.key.as_str()).collect();
-    assert_eq!(keys, ["metric.reporters", "my.own.key", "retention.ms"]);
+    let replicas = "offsets.topic.replication.factor";
+    assert_eq!(keys, ["metric.reporters", "my.own.key", "retention.ms", replicas]);
     assert!(loaded.warnings[2].message.contains("log.retention.ms"), "{:?}", loaded.warnings[2]);
 }
 
@@ -390,7 +393,7 @@ fn dynamic_values_make_another_configuration_and_unusable_ones_are_left_out() {
 #[test]
 fn dynamic_values_that_contradict_the_file_are_left_out_together() {
     let config = load(&[]).unwrap().config;
-    let broker = properties(&[("max.connections.per.ip", "0"), ("message.max.bytes", "7")]);
+    let broker = properties(&[("log.retention.ms", "0"), ("message.max.bytes", "7")]);
     let (changed, left_out) = config.with_dynamic(&Properties::new(), &broker);
     assert_eq!(changed, config);
     assert_eq!(left_out.len(), 1);
