@@ -37,8 +37,6 @@ pub struct OffsetsSettings {
     pub retention_check_interval: Duration,
     /// `offsets.commit.timeout.ms`
     pub commit_timeout: Duration,
-    /// `offsets.commit.required.acks`: -1 (all), 0, or 1.
-    pub commit_required_acks: i16,
 }
 
 impl GroupSettings {
@@ -65,7 +63,6 @@ impl OffsetsSettings {
             retention: Duration::from_secs(values.u64("offsets.retention.minutes") * 60),
             retention_check_interval: values.millis("offsets.retention.check.interval.ms"),
             commit_timeout: values.millis("offsets.commit.timeout.ms"),
-            commit_required_acks: values.i16("offsets.commit.required.acks"),
         }
     }
 }

@@ -10,8 +10,6 @@ use std::time::Duration;
 pub struct LogSettings {
     /// `log.dirs`, else `log.dir`; never empty.
     pub directories: Vec<PathBuf>,
-    /// `num.recovery.threads.per.data.dir`
-    pub recovery_threads_per_directory: usize,
     /// `log.flush.scheduler.interval.ms`: how often to look for logs whose flush is due; `None` means never.
     pub flush_scheduler_interval: Option<Duration>,
     /// `log.flush.offset.checkpoint.interval.ms`
@@ -24,8 +22,6 @@ pub struct LogSettings {
     pub initial_task_delay: Duration,
     /// `log.dir.failure.timeout.ms`
     pub directory_failure_timeout: Duration,
-    /// `num.replica.alter.log.dirs.threads`; `None` means one per directory.
-    pub alter_log_dirs_threads: Option<usize>,
     /// The compaction settings.
     pub cleaner: CleanerSettings,
     /// `barnabas.record.validation`
@@ -64,7 +60,6 @@ impl LogSettings {
     pub(in crate::config) fn read(values: &Values) -> Self {
         Self {
             directories: directories(values),
-            recovery_threads_per_directory: values.size("num.recovery.threads.per.data.dir"),
             flush_scheduler_interval: values.millis_or_never("log.flush.scheduler.interval.ms"),
             recovery_point_checkpoint_interval: values
                 .millis("log.flush.offset.checkpoint.interval.ms"),
@@ -73,7 +68,6 @@ impl LogSettings {
             retention_check_interval: values.millis("log.retention.check.interval.ms"),
             initial_task_delay: values.millis("log.initial.task.delay.ms"),
             directory_failure_timeout: values.millis("log.dir.failure.timeout.ms"),
-            alter_log_dirs_threads: values.optional_size("num.replica.alter.log.dirs.threads"),
             cleaner: CleanerSettings {
                 enabled: values.boolean("log.cleaner.enable"),
                 threads: values.size("log.cleaner.threads"),

@@ -25,8 +25,6 @@ pub struct NetworkSettings {
     pub max_connections_per_ip: usize,
     /// `max.connections.per.ip.overrides`, by host name or address.
     pub max_connections_per_ip_overrides: BTreeMap<String, usize>,
-    /// `queued.max.requests`
-    pub queued_max_requests: usize,
     /// `queued.max.request.bytes`; `None` means no bound.
     pub queued_max_request_bytes: Option<u64>,
     /// `fetch.max.bytes`: bound of one fetch response.
@@ -53,7 +51,6 @@ impl NetworkSettings {
                 &values.text("max.connections.per.ip.overrides").unwrap_or_default(),
             )
             .unwrap_or_default(),
-            queued_max_requests: values.size("queued.max.requests"),
             queued_max_request_bytes: u64::try_from(values.i64("queued.max.request.bytes"))
                 .ok()
                 .filter(|&bytes| bytes > 0),

@@ -13,8 +13,6 @@ pub struct NodeSettings {
     pub reserved_broker_max_id: i32,
     /// `broker.rack`
     pub rack: Option<String>,
-    /// `background.threads`
-    pub background_threads: usize,
     /// `request.timeout.ms`: for requests to other brokers.
     pub request_timeout: Duration,
     /// How a stopping broker hands over.
@@ -39,7 +37,6 @@ impl NodeSettings {
             broker_id: (id >= 0).then_some(BrokerId(id)),
             reserved_broker_max_id: values.i32("reserved.broker.max.id"),
             rack: values.text("broker.rack"),
-            background_threads: values.size("background.threads"),
             request_timeout: values.millis("request.timeout.ms"),
             shutdown: ShutdownSettings {
                 controlled: values.boolean("controlled.shutdown.enable"),
