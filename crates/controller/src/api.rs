@@ -134,6 +134,16 @@ pub trait ConfigRules: Debug + Send + Sync {
     /// The value that holds where the entity has none of its own, as text.
     fn default_value(&self, entity: &ConfigEntity, name: &str) -> Option<String>;
 
+    /// Whether a topic may be created with these settings.
+    ///
+    /// # Errors
+    /// `INVALID_CONFIG`, with Kafka's words.
+    fn validate_new_topic(
+        &self,
+        name: &TopicName,
+        configs: &BTreeMap<String, String>,
+    ) -> Result<(), ApiError>;
+
     /// Whether an entity may have these settings, `configs` being all that it would have and `edited`
     /// the names that the request sets or resets.
     ///

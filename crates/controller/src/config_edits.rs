@@ -145,6 +145,7 @@ fn kind(entity: &ConfigEntity) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::TopicName;
 
     #[derive(Debug)]
     struct Rules;
@@ -156,6 +157,14 @@ mod tests {
 
         fn default_value(&self, _: &ConfigEntity, name: &str) -> Option<String> {
             (name == "cleanup.policy").then(|| "delete".into())
+        }
+
+        fn validate_new_topic(
+            &self,
+            _: &TopicName,
+            _: &BTreeMap<String, String>,
+        ) -> Result<(), ApiError> {
+            Ok(())
         }
 
         fn validate(

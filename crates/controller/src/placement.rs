@@ -1,21 +1,21 @@
 //! Where new partitions go. Pure: randomness is passed in.
 //!
-//! `kafka` is Apache's own formula (`AdminUtils`), rack-aware if brokers have racks; `classic` is plain
-//! round robin, which differs from it once there are more partitions than brokers.
+//! The formula is Apache's own (`AdminUtils`), rack-aware if brokers have racks. What can be chosen is
+//! where it starts for a new topic.
 
 use crate::ApiError;
 use model::BrokerId;
 use protocol::ErrorCode;
 use std::collections::BTreeMap;
 
-/// How new partitions are placed (`barnabas.replica.placement`).
+/// Where the replicas of a new topic go (`barnabas.replica.placement`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// Apache Kafka's formula with a random start.
+    /// From a random broker on, as in Kafka.
     #[default]
-    Kafka,
-    /// Replica `j` of partition `i` on broker `(i + j) mod n`, in order of ids.
-    Classic,
+    Random,
+    /// From the broker with the fewest replicas on.
+    Balanced,
 }
 
 /// A live broker, as far as placement cares.
@@ -45,7 +45,6 @@ pub(crate) fn place(
     brokers: &[Candidate],
     count: i32,
     replication_factor: i16,
-    placement: Placement,
     start: Start,
 ) -> Result<Vec<Vec<BrokerId>>, ApiError> {
     let count = positive(count.into()).ok_or_else(|| {
@@ -54,12 +53,6 @@ pub(crate) fn place(
     let replicas = check_replication_factor(brokers.len(), replication_factor)?;
     let partitions = start.partition..start.partition.saturating_add(count);
     let with_rack = brokers.iter().filter(|b| b.rack.is_some()).count();
-    if placement == Placement::Classic {
-        let n = brokers.len();
-        return Ok(partitions
-            .map(|p| (0..replicas).map(|r| brokers[(p + r) % n].id).collect())
-            .collect());
-    }
     if with_rack == 0 {
         return Ok(place_without_racks(brokers, partitions, replicas, start));
     }
@@ -183,7 +176,7 @@ mod tests {
     }
 
     fn placed(brokers: &[Candidate], count: i32, factor: i16, start: Start) -> Vec<Vec<i32>> {
-        let placed = place(brokers, count, factor, Placement::Kafka, start).unwrap();
+        let placed = place(brokers, count, factor, start).unwrap();
         placed.into_iter().map(|replicas| replicas.into_iter().map(|id| id.0).collect()).collect()
     }
 
@@ -217,7 +210,7 @@ mod tests {
     #[test]
     fn what_cannot_be_placed_is_refused_with_kafkas_words() {
         let refuse = |brokers: &[Candidate], count, factor| {
-            let error = place(brokers, count, factor, Placement::Kafka, AT_0).unwrap_err();
+            let error = place(brokers, count, factor, AT_0).unwrap_err();
             (error.code, error.message.unwrap())
         };
         let one = brokers(&[None]);

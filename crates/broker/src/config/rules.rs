@@ -9,6 +9,7 @@ use super::definitions::{broker_definition, topic_definition};
 use super::layers::Properties;
 use controller::{ApiError, ConfigRules};
 use metadata::ConfigEntity;
+use model::TopicName;
 use protocol::ErrorCode;
 use std::fmt;
 use std::sync::Arc;
@@ -23,16 +24,6 @@ impl DefinedRules {
     #[must_use]
     pub fn new(current: impl Fn() -> Arc<BrokerConfig> + Send + Sync + 'static) -> Self {
         Self { current: Box::new(current) }
-    }
-
-    /// Whether a topic may be created with `configs`.
-    ///
-    /// # Errors
-    /// `INVALID_CONFIG` with Kafka's message. [`ConfigRules::validate`] answers as Kafka does when settings are altered:
-    /// with `INVALID_REQUEST` for a value that does not parse or is out of range.
-    pub fn validate_new_topic(&self, configs: &Properties) -> Result<(), ApiError> {
-        validate_topic_configs(&(self.current)(), configs)
-            .map_err(|error| ApiError::new(ErrorCode::InvalidConfig, error.to_string()))
     }
 }
 
@@ -52,6 +43,13 @@ impl ConfigRules for DefinedRules {
         definition(entity, name)?.default.map(str::to_owned)
     }
 
+    fn validate_new_topic(&self, _: &TopicName, configs: &Properties) -> Result<(), ApiError> {
+        validate_topic_configs(&(self.current)(), configs)
+            .map_err(|error| ApiError::new(ErrorCode::InvalidConfig, error.to_string()))
+    }
+
+    /// As Kafka answers when settings are altered: with `INVALID_REQUEST` for a value that does not parse or is out of
+    /// range.
     fn validate(
         &self,
         entity: &ConfigEntity,
@@ -92,7 +90,7 @@ fn definition(entity: &ConfigEntity, name: &str) -> Option<&'static Definition> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{BrokerId, TopicName};
+    use model::BrokerId;
 
     fn rules() -> DefinedRules {
         let config = Arc::new(BrokerConfig::load(None, &[]).unwrap().config);
@@ -116,7 +114,7 @@ mod tests {
                 "Invalid config value for resource ConfigResource(type=TOPIC, name='t'): {reason}"
             ))
         );
-        let created = rules.validate_new_topic(&bad).unwrap_err();
+        let created = rules.validate_new_topic(&TopicName::from("t"), &bad).unwrap_err();
         assert_eq!(created, ApiError::new(ErrorCode::InvalidConfig, reason));
     }
 

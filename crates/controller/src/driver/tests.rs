@@ -67,6 +67,14 @@ impl ConfigRules for Fake {
         None
     }
 
+    fn validate_new_topic(
+        &self,
+        name: &TopicName,
+        configs: &BTreeMap<String, String>,
+    ) -> Result<(), ApiError> {
+        self.validate(&ConfigEntity::Topic(name.clone()), configs, &[])
+    }
+
     fn validate(
         &self,
         _: &ConfigEntity,
@@ -109,7 +117,7 @@ impl Cluster {
             broker: BrokerImage { id: BrokerId(0), rack: None, endpoints: vec![endpoint] },
             num_partitions: 3,
             default_replication_factor: 1,
-            placement: Placement::Kafka,
+            placement: Placement::Random,
             unclean_leader_election: false,
             delete_topics: true,
         };
