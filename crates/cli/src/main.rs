@@ -1,15 +1,34 @@
 //! The `barnabas` command: `barnabas --help`.
 
 mod apis;
+mod config;
+mod consume;
+mod format;
+mod group;
+mod lines;
 mod log;
+mod produce;
 mod serve;
+mod session;
+mod topic;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// A Kafka broker in one binary.
+/// A Kafka broker in one binary, and the commands to use it.
+///
+/// Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
 #[derive(Debug, Parser)]
-#[command(name = "barnabas", version, arg_required_else_help = true)]
+#[command(
+    name = "barnabas",
+    version,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  barnabas serve                               a broker on 127.0.0.1:9092, data in ./barnabas-data
+  barnabas produce greetings < lines.txt       a record per line
+  barnabas consume greetings --from-beginning --exit
+  barnabas topic list"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -18,12 +37,22 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Topic(topic::Topic),
+    Produce(produce::Produce),
+    Consume(consume::Consume),
+    Group(group::Group),
+    Config(config::Config),
     Apis(apis::Apis),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(serve) => serve.run(),
+        Command::Topic(topic) => topic.run(),
+        Command::Produce(produce) => produce.run(),
+        Command::Consume(consume) => consume.run(),
+        Command::Group(group) => group.run(),
+        Command::Config(config) => config.run(),
         Command::Apis(apis) => apis.run(),
     }
 }

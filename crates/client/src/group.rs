@@ -163,6 +163,13 @@ impl GroupConsumer {
         Ok(Some(fetched))
     }
 
+    /// Says that of what [`Self::poll`] returned only the records before `offset` are done with.
+    pub fn stop_at(&mut self, partition: &TopicPartition, offset: i64) {
+        if let Some(uncommitted) = self.uncommitted.get_mut(partition) {
+            *uncommitted = offset.min(*uncommitted);
+        }
+    }
+
     /// Commits the positions after everything that [`Self::poll`] returned.
     ///
     /// # Errors

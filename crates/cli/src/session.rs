@@ -1,0 +1,132 @@
+//! What the commands that talk to a broker share: how to reach it, how to fail, how to print.
+
+use clap::Args;
+use client::{Client, ClientError, ClientOptions};
+use comfy_table::{Table, presets};
+use serde_json::Value;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How to reach the broker.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Target {
+    /// Brokers to ask first: HOST:PORT, separated by commas. Also from BARNABAS_BROKER.
+    #[arg(short = 'b', long = "broker", value_name = "HOST:PORT", global = true)]
+    broker: Option<String>,
+    /// Seconds to go on trying while a broker is not reachable or not ready.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, global = true)]
+    timeout: u64,
+}
+
+impl Target {
+    pub(crate) async fn connect(&self) -> Result<Client, Failure> {
+        let from_environment = || std::env::var("BARNABAS_BROKER").ok();
+        let broker = self.broker.clone().or_else(from_environment);
+        let mut options = ClientOptions::new(broker.as_deref().unwrap_or("127.0.0.1:9092"));
+        options.retry_timeout = Duration::from_secs(self.timeout);
+        options.connection.software_name = "barnabas-cli".into();
+        Ok(Client::connect(options).await?)
+    }
+}
+
+/// Why a command ends with something else than 0.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It was tried and did not work: 1.
+    Failed(String),
+    /// It makes no sense as asked: 2.
+    Usage(String),
+    /// Whoever read our output has seen enough: 0.
+    OutputClosed,
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let mut text = error.to_string();
+        if matches!(error, ClientError::Connect { .. }) {
+            text.push_str("; is a broker running there? (barnabas serve; --broker HOST:PORT)");
+        }
+        Self::Failed(text)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::OutputClosed;
+        }
+        Self::Failed(error.to_string())
+    }
+}
+
+impl Failure {
+    fn report(self) -> ExitCode {
+        let (text, code) = match self {
+            Self::OutputClosed => return ExitCode::SUCCESS,
+            Self::Failed(text) => (text, 1),
+            Self::Usage(text) => (text, 2),
+        };
+        eprintln!("barnabas: {text}");
+        ExitCode::from(code)
+    }
+}
+
+/// Runs a command to its exit code.
+pub(crate) fn run(command: impl Future<Output = Result<(), Failure>>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let done = match runtime {
+        Ok(runtime) => {
+            let done = runtime.block_on(command);
+            // A thread may still sit in a read from standard input.
+            runtime.shutdown_background();
+            done
+        }
+        Err(error) => Err(error.into()),
+    };
+    done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+}
+
+/// Prints a line.
+pub(crate) fn say(line: impl std::fmt::Display) -> Result<(), Failure> {
+    Ok(writeln!(io::stdout().lock(), "{line}")?)
+}
+
+/// Prints JSON for a program.
+pub(crate) fn say_json(value: &Value) -> Result<(), Failure> {
+    say(value)
+}
+
+/// Prints a table for people.
+pub(crate) fn say_table(
+    header: &[&str],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(header);
+    let last = header.len().saturating_sub(1);
+    for row in rows {
+        table.add_row(row);
+    }
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if at == last { 0 } else { 2 }));
+    }
+    let text = table.to_string();
+    text.lines().try_for_each(|line| say(line.trim_end()))
+}
+
+/// Splits `key=value`.
+pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("{text:?} is not KEY=VALUE")),
+    }
+}
+
+/// Several things were to be done: fails with what did not work, all of it.
+pub(crate) fn all_done(failures: Vec<String>) -> Result<(), Failure> {
+    match failures.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Failed(failures.join("\nbarnabas: "))),
+    }
+}
