@@ -145,15 +145,21 @@ pub(crate) fn append(all: &mut Vec<u8>, part: &RecordsPart) -> io::Result<()> {
     Ok(())
 }
 
+impl From<RecordsPart> for Records {
+    fn from(part: RecordsPart) -> Self {
+        Self(if part.is_empty() { Parts::Empty } else { Parts::One(part) })
+    }
+}
+
 impl From<Bytes> for Records {
     fn from(bytes: Bytes) -> Self {
-        Self::from_iter([RecordsPart::Bytes(bytes)])
+        RecordsPart::Bytes(bytes).into()
     }
 }
 
 impl From<FileRange> for Records {
     fn from(range: FileRange) -> Self {
-        Self::from_iter([RecordsPart::File(range)])
+        RecordsPart::File(range).into()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads the protocol's primitive types from one frame.
 
 use crate::{DecodeError, DecodeErrorKind, Records};
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use bytestring::ByteString;
 use model::TopicId;
 
@@ -16,50 +16,62 @@ const TAGS_MAX: u32 = 1024;
 /// 64 KiB + 8 x frame.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    rest: Bytes,
-    length: usize,
+    frame: Bytes,
+    position: usize,
     budget: usize,
 }
 
 impl Reader {
     /// At the start of `frame` (without its length prefix).
     pub fn new(frame: Bytes) -> Self {
-        let length = frame.len();
-        Self { rest: frame, length, budget: (64 << 10) + length.saturating_mul(8) }
+        let budget = (64 << 10) + frame.len().saturating_mul(8);
+        Self { frame, position: 0, budget }
     }
 
     /// Bytes not yet read.
+    #[inline]
     pub fn remaining(&self) -> usize {
-        self.rest.len()
+        self.frame.len() - self.position
     }
 
     /// Bytes read so far.
     pub fn position(&self) -> usize {
-        self.length - self.rest.len()
+        self.position
     }
 
     /// An error at this position.
     #[cold]
     pub fn error(&self, kind: DecodeErrorKind) -> DecodeError {
-        DecodeError { kind, position: self.position() }
+        DecodeError { kind, position: self.position }
     }
 
-    fn need(&self, length: usize) -> Result<(), DecodeError> {
-        match self.rest.len() >= length {
-            true => Ok(()),
-            false => Err(self.error(DecodeErrorKind::Truncated)),
+    /// The next bytes, as many as a type of fixed size takes.
+    #[inline]
+    fn fixed<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        match self.frame[self.position..].first_chunk::<N>() {
+            Some(&bytes) => {
+                self.position += N;
+                Ok(bytes)
+            }
+            None => Err(self.error(DecodeErrorKind::Truncated)),
         }
     }
 
+    #[inline]
     fn take(&mut self, length: usize) -> Result<Bytes, DecodeError> {
-        self.need(length)?;
-        Ok(self.rest.split_to(length))
+        if length > self.remaining() {
+            return Err(self.error(DecodeErrorKind::Truncated));
+        }
+        let start = self.position;
+        self.position += length;
+        Ok(self.frame.slice(start..self.position))
     }
 
     /// A byte that is not 0.
     ///
     /// # Errors
     /// If the frame ends here; so for all fixed sizes below.
+    #[inline]
     pub fn bool(&mut self) -> Result<bool, DecodeError> {
         Ok(self.i8()? != 0)
     }
@@ -68,90 +80,97 @@ impl Reader {
     ///
     /// # Errors
     /// If the frame ends before it.
+    #[inline]
     pub fn i8(&mut self) -> Result<i8, DecodeError> {
-        self.need(1)?;
-        Ok(self.rest.get_i8())
+        Ok(i8::from_be_bytes(self.fixed()?))
     }
 
     /// 2 bytes.
     ///
     /// # Errors
     /// If the frame ends before them.
+    #[inline]
     pub fn i16(&mut self) -> Result<i16, DecodeError> {
-        self.need(2)?;
-        Ok(self.rest.get_i16())
+        Ok(i16::from_be_bytes(self.fixed()?))
     }
 
     /// 2 bytes.
     ///
     /// # Errors
     /// If the frame ends before them.
+    #[inline]
     pub fn u16(&mut self) -> Result<u16, DecodeError> {
-        self.need(2)?;
-        Ok(self.rest.get_u16())
+        Ok(u16::from_be_bytes(self.fixed()?))
     }
 
     /// 4 bytes.
     ///
     /// # Errors
     /// If the frame ends before them.
+    #[inline]
     pub fn i32(&mut self) -> Result<i32, DecodeError> {
-        self.need(4)?;
-        Ok(self.rest.get_i32())
+        Ok(i32::from_be_bytes(self.fixed()?))
     }
 
     /// 4 bytes.
     ///
     /// # Errors
     /// If the frame ends before them.
+    #[inline]
     pub fn u32(&mut self) -> Result<u32, DecodeError> {
-        self.need(4)?;
-        Ok(self.rest.get_u32())
+        Ok(u32::from_be_bytes(self.fixed()?))
     }
 
     /// 8 bytes.
     ///
     /// # Errors
     /// If the frame ends before them.
+    #[inline]
     pub fn i64(&mut self) -> Result<i64, DecodeError> {
-        self.need(8)?;
-        Ok(self.rest.get_i64())
+        Ok(i64::from_be_bytes(self.fixed()?))
     }
 
     /// 8 bytes.
     ///
     /// # Errors
     /// If the frame ends before them.
+    #[inline]
     pub fn f64(&mut self) -> Result<f64, DecodeError> {
-        self.need(8)?;
-        Ok(self.rest.get_f64())
+        Ok(f64::from_be_bytes(self.fixed()?))
     }
 
     /// 16 bytes; [`TopicId::ZERO`] means none.
     ///
     /// # Errors
     /// If the frame ends before them.
+    #[inline]
     pub fn uuid(&mut self) -> Result<TopicId, DecodeError> {
-        self.need(16)?;
-        let mut id = [0; 16];
-        self.rest.copy_to_slice(&mut id);
-        Ok(TopicId(id))
+        Ok(TopicId(self.fixed()?))
     }
 
     /// An unsigned number of up to 32 bits, 7 to a byte, lowest first.
     ///
     /// # Errors
     /// If it takes more than 5 bytes or 32 bits.
+    #[inline]
     pub fn uvarint(&mut self) -> Result<u32, DecodeError> {
+        match self.frame.get(self.position) {
+            Some(&byte) if byte < 0x80 => {
+                self.position += 1;
+                Ok(u32::from(byte))
+            }
+            _ => self.long_uvarint(),
+        }
+    }
+
+    fn long_uvarint(&mut self) -> Result<u32, DecodeError> {
         let mut value = 0u32;
         for shift in [0, 7, 14, 21, 28] {
-            self.need(1)?;
-            let byte = self.rest.get_u8();
-            let bits = u32::from(byte & 0x7f);
+            let [byte] = self.fixed()?;
             if shift == 28 && byte > 0x0f {
                 break;
             }
-            value |= bits << shift;
+            value |= u32::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(value);
             }
@@ -312,7 +331,7 @@ impl Reader {
     fn allow(&mut self, count: usize, least: usize, size: usize) -> Result<(), DecodeError> {
         let left = count.checked_mul(size).and_then(|cost| self.budget.checked_sub(cost));
         match left {
-            Some(left) if count <= self.rest.len() / least.max(1) => {
+            Some(left) if count <= self.remaining() / least.max(1) => {
                 self.budget = left;
                 Ok(())
             }
@@ -338,13 +357,15 @@ impl Reader {
     pub fn tag(&mut self) -> Result<(u32, usize), DecodeError> {
         let tag = self.uvarint()?;
         let length = self.uvarint()? as usize;
-        self.need(length)?;
-        Ok((tag, self.rest.len() - length))
+        match self.remaining().checked_sub(length) {
+            Some(end) => Ok((tag, end)),
+            None => Err(self.error(DecodeErrorKind::Truncated)),
+        }
     }
 
     /// Skips the rest of a field; `end` is from [`tag`](Self::tag).
     pub fn skip_to(&mut self, end: usize) {
-        self.rest.advance(self.rest.len().saturating_sub(end));
+        self.position = self.position.max(self.frame.len().saturating_sub(end));
     }
 
     /// Ends a field; what it holds beyond the known is skipped.
@@ -352,7 +373,7 @@ impl Reader {
     /// # Errors
     /// If more was read than the field's stated length.
     pub fn end_tag(&mut self, end: usize) -> Result<(), DecodeError> {
-        if self.rest.len() < end {
+        if self.remaining() < end {
             return Err(self.error(DecodeErrorKind::Tags));
         }
         self.skip_to(end);
@@ -363,6 +384,7 @@ impl Reader {
     ///
     /// # Errors
     /// As [`tags`](Self::tags) and [`tag`](Self::tag).
+    #[inline]
     pub fn skip_tags(&mut self) -> Result<(), DecodeError> {
         for _ in 0..self.tags()? {
             let (_, end) = self.tag()?;
