@@ -25,14 +25,14 @@ mod watch;
 pub(crate) use append::{
     Append, AppendFailure, AppendListener, AppendResult, AppendWaiter, Appended,
 };
-pub(crate) use coordinator_log::{Committed, CoordinatorAppendFailure, CoordinatorRead};
+pub(crate) use coordinator_log::CoordinatorAppendFailure;
 pub(crate) use describe::{
     DeleteFailure, Found, OffsetFailure, OffsetLookup, OffsetQuery, ReplicaSize,
 };
 pub(crate) use read::{PartitionRead, Read, ReadFailure, Replica};
 pub(crate) use role::{Assignment, Role};
-pub(crate) use settings::{PartitionSettings, RecordChecks};
-pub(crate) use watch::{Interest, Isolation, WaitId, Wake, Watcher};
+pub(crate) use settings::PartitionSettings;
+pub(crate) use watch::{Interest, Isolation, Wake, Watcher};
 
 use crate::committer::Committer;
 pub(crate) use append::Effects;
@@ -173,7 +173,7 @@ impl Partition {
     /// A partition without a role.
     pub(crate) fn new(topic: Arc<HostedTopic>, index: i32, log: OpenOrClosed) -> Self {
         let log = match log {
-            OpenOrClosed::Open(log) => Log::Open(Box::new(log)),
+            OpenOrClosed::Open(log) => Log::Open(log),
             OpenOrClosed::Closed(log) => Log::Closed(log),
         };
         let state =
@@ -208,7 +208,7 @@ impl Partition {
 #[derive(Debug)]
 pub(crate) enum OpenOrClosed {
     /// Just created.
-    Open(PartitionLog),
+    Open(Box<PartitionLog>),
     /// Found at start, or left by an earlier role.
     Closed(ClosedLog),
 }

@@ -159,7 +159,8 @@ impl Partitions {
         }
         let config = Arc::clone(&topic.settings.load().log);
         let now = self.environment.clock.timestamp();
-        Ok(OpenOrClosed::Open(self.environment.logs.create(name, topic.id(), config, None, now)?))
+        let log = self.environment.logs.create(name, topic.id(), config, None, now)?;
+        Ok(OpenOrClosed::Open(Box::new(log)))
     }
 
     /// Ends this broker's part in a partition. With `delete` its log is deleted, also if it was never
@@ -187,7 +188,7 @@ impl Partitions {
         match log {
             OpenOrClosed::Open(log) if delete => {
                 let delay = log.config().file_delete_delay_ms;
-                logs.delete(log, delay, now)?;
+                logs.delete(*log, delay, now)?;
             }
             OpenOrClosed::Closed(log) if delete => {
                 let delay = partition.map_or(Duration::from_secs(60), |partition| {

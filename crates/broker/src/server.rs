@@ -246,6 +246,8 @@ impl Server {
         broker.partitions.environment().committer.stop();
         join(committer);
         broker.partitions.close();
+        // Directories whose logs were not all closed cleanly get no marker.
+        broker.partitions.environment().logs.close(None);
         info!("stopped");
     }
 }

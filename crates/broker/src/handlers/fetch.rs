@@ -432,13 +432,9 @@ impl Pass<'_> {
             slot.unsubscribe(watcher, number);
         }
         slot.partition = None;
-        let code = match code {
-            // Version 6 is how consumers say that they know KAFKA_STORAGE_ERROR.
-            ErrorCode::KafkaStorageError if self.limits.version <= 5 => {
-                ErrorCode::NotLeaderOrFollower
-            }
-            code => code,
-        };
+        // Version 6 is how consumers say that they know KAFKA_STORAGE_ERROR.
+        let is_unknown = code == ErrorCode::KafkaStorageError && self.limits.version <= 5;
+        let code = if is_unknown { ErrorCode::NotLeaderOrFollower } else { code };
         Answer { data: error(slot, code), size: 0 }
     }
 

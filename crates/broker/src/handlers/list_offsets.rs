@@ -130,18 +130,19 @@ impl Lookup<'_> {
             Some(Found { offset, timestamp, leader_epoch }) => ListOffsetsPartitionResponse {
                 offset: offset.0,
                 timestamp: timestamp.map_or(-1, |timestamp| timestamp.0),
-                leader_epoch: leader_epoch.map_or(-1, |epoch| epoch.0),
+                leader_epoch: leader_epoch
+                    .filter(|_| self.version >= 4)
+                    .map_or(-1, |epoch| epoch.0),
                 ..answer
             },
         })
     }
 
     fn code(&self, failure: &OffsetFailure) -> ErrorCode {
-        match error_codes::offset_failure(failure) {
-            // Version 5 is how clients say that they know OFFSET_NOT_AVAILABLE.
-            ErrorCode::OffsetNotAvailable if self.version < 5 => ErrorCode::LeaderNotAvailable,
-            code => code,
-        }
+        let code = error_codes::offset_failure(failure);
+        // Version 5 is how clients say that they know OFFSET_NOT_AVAILABLE.
+        let is_unknown = code == ErrorCode::OffsetNotAvailable && self.version < 5;
+        if is_unknown { ErrorCode::LeaderNotAvailable } else { code }
     }
 }
 

@@ -68,3 +68,6 @@ pub(crate) fn find_partition(
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

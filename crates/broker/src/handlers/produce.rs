@@ -130,9 +130,9 @@ struct State {
 struct Failure {
     code: ErrorCode,
     /// What the records were refused for.
-    invalid: Option<ValidationError>,
+    invalid: Option<Box<ValidationError>>,
     log_start_offset: i64,
-    hint: Option<LeaderHint>,
+    hint: Option<Box<LeaderHint>>,
 }
 
 impl From<ErrorCode> for Failure {
@@ -220,7 +220,7 @@ impl Progress {
         let mut failure = Failure::from(code);
         if code == ErrorCode::NotLeaderOrFollower && self.context.api_version >= 10 {
             let listener = &self.context.listener().name;
-            failure.hint = Some(leader_hint(&self.broker, listener, topic, index));
+            failure.hint = Some(Box::new(leader_hint(&self.broker, listener, topic, index)));
         }
         failure
     }
@@ -348,11 +348,9 @@ impl State {
 
     fn fail(&mut self, slot: u32, failure: Failure, version: i16) {
         self.failed = true;
-        let code = match failure.code {
-            // Version 4 is how clients say that they know KAFKA_STORAGE_ERROR.
-            ErrorCode::KafkaStorageError if version <= 3 => ErrorCode::NotLeaderOrFollower,
-            code => code,
-        };
+        // Version 4 is how clients say that they know KAFKA_STORAGE_ERROR.
+        let is_unknown = failure.code == ErrorCode::KafkaStorageError && version <= 3;
+        let code = if is_unknown { ErrorCode::NotLeaderOrFollower } else { failure.code };
         let place = self.place(slot);
         place.error_code = code.code();
         place.base_offset = -1;
@@ -369,7 +367,7 @@ impl State {
                 })
                 .collect();
         }
-        let Some(hint) = failure.hint else { return };
+        let Some(hint) = failure.hint.map(|hint| *hint) else { return };
         place.current_leader =
             LeaderIdAndEpoch { leader_id: hint.leader_id, leader_epoch: hint.leader_epoch };
         if let Some(node) = hint.node
@@ -394,7 +392,7 @@ impl Failure {
             | ValidationErrorKind::UnsupportedCompressionType
             | ValidationErrorKind::InvalidRecord => partition.log_start_offset(),
         };
-        Self { code, invalid: Some(error), log_start_offset, hint: None }
+        Self { code, invalid: Some(Box::new(error)), log_start_offset, hint: None }
     }
 }
 

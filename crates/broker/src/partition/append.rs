@@ -305,8 +305,9 @@ impl Partition {
         }
         let log_end_offset = log.log_end_offset();
         let log_start_offset = log.log_start_offset();
-        let must_flush = log.config().flush_messages.is_some()
-            && log.flush_is_due(self.topic.environment.clock.timestamp());
+        // By `flush.messages`, whose answers wait for it, or because a segment is complete.
+        let must_flush = log.flush_is_due(self.topic.environment.clock.timestamp());
+        let answers_wait = must_flush && log.config().flush_messages.is_some();
         state.step(now, Event::Appended(log_end_offset), self);
         let committed = state.high_watermark();
         let work = state.work.get_or_insert_default();
@@ -318,7 +319,7 @@ impl Partition {
                 work.uncommitted.insert(at, waiting);
             } else {
                 let appended = waiting.appended(log_start_offset);
-                match must_flush {
+                match answers_wait {
                     true => work.unflushed.push((waiting.waiter, appended)),
                     false => effects.appended.push((waiting.waiter, Ok(appended))),
                 }
@@ -351,7 +352,7 @@ impl Partition {
 
     pub(super) fn storage_failed(&self, failure: &dyn std::error::Error) {
         let source = failure.source().map(tracing::field::display);
-        error!(partition = %self, %failure, source, "the log's directory is offline");
+        error!(partition = %self, %failure, source, "the log failed");
     }
 }
 

@@ -238,7 +238,7 @@ impl Partition {
             state.give_up_waits(&mut effects);
             state.work = None;
             match std::mem::replace(&mut state.log, Log::Gone) {
-                Log::Open(log) => Some(OpenOrClosed::Open(*log)),
+                Log::Open(log) => Some(OpenOrClosed::Open(log)),
                 Log::Closed(log) => Some(OpenOrClosed::Closed(log)),
                 Log::Gone => None,
             }
