@@ -22,6 +22,8 @@ pub mod messages;
 mod payload;
 mod reader;
 pub mod records;
+#[cfg(feature = "reflect")]
+pub mod reflect;
 mod versioned;
 mod writer;
 

@@ -182,6 +182,8 @@ pub mod read_share_group_state_request;
 pub mod read_share_group_state_response;
 pub mod read_share_group_state_summary_request;
 pub mod read_share_group_state_summary_response;
+#[cfg(feature = "reflect")]
+pub(crate) mod reflect;
 pub mod remote_log_segment_metadata_record;
 pub mod remote_log_segment_metadata_snapshot_record;
 pub mod remote_log_segment_metadata_update_record;

@@ -15,7 +15,8 @@ pub(super) fn modules(files: &[File]) -> String {
     let mut out = String::from(BANNER);
     out.push_str(
         "//! Every message, one module each; the messages themselves are also reachable from here.\n\n\
-         #[cfg(feature = \"arbitrary\")]\nmod arbitrary;\nmod api_key;\nmod each;\n",
+         #[cfg(feature = \"arbitrary\")]\nmod arbitrary;\nmod api_key;\nmod each;\n\
+         #[cfg(feature = \"reflect\")]\npub(crate) mod reflect;\n",
     );
     for message in messages(files) {
         let _ = writeln!(out, "pub mod {};", snake(&message.name));

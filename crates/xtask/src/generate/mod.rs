@@ -5,6 +5,7 @@
 
 mod arbitrary;
 mod index;
+mod reflect;
 mod rust;
 pub(crate) mod schema;
 
@@ -83,6 +84,7 @@ fn generate(schemas: &[File]) -> Result<BTreeMap<String, String>, String> {
         ("api_key.rs".to_owned(), index::api_keys(schemas)),
         ("each.rs".to_owned(), index::each(schemas)),
         ("arbitrary.rs".to_owned(), arbitrary::file(schemas)),
+        ("reflect.rs".to_owned(), reflect::file(schemas)),
     ];
     for schema in schemas {
         for message in &schema.messages {
