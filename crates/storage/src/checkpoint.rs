@@ -90,6 +90,10 @@ pub(crate) fn read<T>(
     let Some(bytes) = read_file(disk, path)? else { return Ok(Vec::new()) };
     let damaged = |reason: &str| LogError::Damaged { path: path.to_owned(), reason: reason.into() };
     let text = std::str::from_utf8(&bytes).map_err(|_| damaged("not UTF-8"))?;
+    if !text.is_empty() && !text.ends_with('\n') {
+        // A number may have lost its last digits in a crash.
+        return Err(damaged("its last line is cut off"));
+    }
     let mut lines = text.lines();
     match lines.next() {
         None => return Ok(Vec::new()),
@@ -148,9 +152,15 @@ mod tests {
         assert!(read_text("").unwrap().is_empty());
         assert!(read_text("0\n").unwrap().is_empty());
         assert_eq!(read_text("0\n2\na 0 1\nb  3   2\n").unwrap().len(), 2);
-        for text in
-            ["1\n0\n", "0\n1\n", "0\n0\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 1 2\n", "0\n1\na x 1\n"]
-        {
+        for text in [
+            "1\n0\n",
+            "0\n1\n",
+            "0\n0\na 0 1\n",
+            "0\n1\na 0\n",
+            "0\n1\na 0 1 2\n",
+            "0\n1\na x 1\n",
+            "0\n1\na 0 1",
+        ] {
             assert!(matches!(read_text(text), Err(LogError::Damaged { .. })), "{text:?}");
         }
     }

@@ -4,6 +4,9 @@
 //! written from the registry, which knows every log of a directory before the first one is written; so
 //! none is ever lost from them.
 
+#[cfg(test)]
+mod tests;
+
 use crate::checkpoint::{self, Durability};
 use crate::deletions::Deletions;
 use crate::directory_name::{self, DirectoryName};

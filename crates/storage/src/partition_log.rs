@@ -93,7 +93,6 @@ impl ClosedLog {
     ///
     /// # Errors
     /// Gives the closed log back with the reason.
-    #[expect(clippy::result_large_err, reason = "the log that could not be opened is not lost")]
     pub fn open(
         self,
         config: Arc<LogConfig>,

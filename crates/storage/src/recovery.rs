@@ -330,25 +330,28 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
         let is_unclean =
             !request.clean && next_base.is_none_or(|&next| next > request.recovery_point);
         let opened = if is_unclean { None } else { open_segment(request, base, present)? };
-        match opened {
-            Some(segment) => segments.push(segment),
-            None => {
-                let recovered = recover(request, &mut epochs, &mut producers, &segments, base)?;
-                recovered_any = true;
-                let lost = recovered.cut;
-                segments.push(recovered.segment);
-                if lost > 0 && at + 1 < bases.len() {
-                    warn!(
-                        path = %directory.path().display(), base = base.0, lost,
-                        "damaged batches: the rest of the log is removed"
-                    );
-                    for &later in &bases[at + 1..] {
-                        remove_segment_files(directory, later)?;
-                        producers.remove_snapshot(directory, later)?;
-                    }
-                    break;
-                }
+        if let Some(segment) = opened {
+            segments.push(segment);
+            continue;
+        }
+        let recovered = recover(request, &mut epochs, &mut producers, &segments, base)?;
+        recovered_any = true;
+        let Recovered { segment, end, cut } = recovered;
+        segments.push(segment);
+        let Some(&next) = next_base else { continue };
+        // Compaction leaves holes; elsewhere one means that records were lost with what the system had
+        // not written yet. What came after them must not be kept: their retry would be out of order.
+        let has_hole = end < next && !request.config.cleanup_policy.compact;
+        if cut > 0 || (is_unclean && has_hole) {
+            warn!(
+                path = %directory.path().display(), segment = base.0, end = end.0, cut,
+                "batches are missing or damaged: the rest of the log is removed"
+            );
+            for &later in &bases[at + 1..] {
+                remove_segment_files(directory, later)?;
+                producers.remove_snapshot(directory, later)?;
             }
+            break;
         }
     }
 
@@ -450,6 +453,8 @@ fn open_segment(
 
 struct Recovered {
     segment: Segment,
+    /// The offset after its last batch.
+    end: Offset,
     /// Bytes cut off the end.
     cut: u64,
 }
@@ -474,6 +479,7 @@ fn recover(
     let mut aborted = Vec::<TransactionEntry>::new();
     let mut scanner = Scanner::whole(&files, 0, len)?;
     let mut last_indexed = None;
+    let mut end = base;
     while let Some((batch, bytes)) = scanner.next_valid()? {
         if segment.relative(batch.last_offset).is_none() {
             return Err(scanner.damaged(format!("offset {} cannot be in it", batch.last_offset)));
@@ -484,11 +490,13 @@ fn recover(
             // Offsets that do not rise: nothing in this segment can be trusted.
             if last_indexed.is_some_and(|last| batch.last_offset <= last) {
                 segment = Segment::empty(Arc::clone(&files), request.now);
+                end = base;
                 aborted.clear();
                 break;
             }
             last_indexed = Some(batch.last_offset);
         }
+        end = end.max(batch.next_offset());
         if let Some(header) = &batch.header {
             if let Some(epoch) = header.leader_epoch()
                 && epochs.latest().is_none_or(|latest| epoch > latest)
@@ -520,7 +528,7 @@ fn recover(
         Err(error) => return Err(error.into()),
     }
     producers.try_snapshot(directory);
-    Ok(Recovered { segment, cut })
+    Ok(Recovered { segment, end, cut })
 }
 
 fn write_transactions(

@@ -162,7 +162,7 @@ impl<'a> Scanner<'a> {
         let left = usize::try_from(self.end.saturating_sub(self.position)).unwrap_or(usize::MAX);
         let count = count.min(left);
         let skip = usize::try_from(self.position - self.buffer_at).unwrap_or(usize::MAX);
-        if self.buffer.len().saturating_sub(skip) < count {
+        if self.buffer.get(skip..).is_none_or(|rest| rest.len() < count) {
             let wanted = count.max(self.read_ahead).min(left);
             self.buffer.resize(wanted, 0);
             self.buffer_at = self.position;
