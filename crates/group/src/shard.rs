@@ -283,12 +283,10 @@ impl GroupShard {
                     }
                 }
                 if !removed.is_empty() {
-                    self.decide_removal(
-                        found,
-                        |topic, partition| removed.contains(&(topic.clone(), partition)),
-                        &mut records,
-                        &mut dying,
-                    );
+                    let goes = |topic: &TopicName, partition| {
+                        removed.contains(&(topic.clone(), partition))
+                    };
+                    decide_removal(found, &self.unsettled(), goes, &mut records, &mut dying);
                 }
             }
         }
@@ -304,16 +302,14 @@ impl GroupShard {
     /// Removes offsets that nobody needs any more, and groups that are left with nothing.
     pub fn expire_offsets(&mut self, now: Now, actions: &mut Vec<Action>) {
         let (mut records, mut dying) = (Vec::new(), Vec::new());
+        let unsettled = self.unsettled();
         for group in self.log.state().groups.values() {
-            let in_flight = self.offsets_in_flight(&group.id).collect::<BTreeSet<_>>();
             let expired = |topic: &TopicName, partition: i32| {
-                !in_flight.contains(&(&**topic, partition))
-                    && group
-                        .offsets
-                        .get(topic, partition)
-                        .is_some_and(|o| self.is_expired(group, topic, o, now.wall))
+                let offset = group.offsets.get(topic, partition);
+                !unsettled.is_in_flight(&group.id, topic, partition)
+                    && offset.is_some_and(|o| self.is_expired(group, topic, o, now.wall))
             };
-            self.decide_removal(group, expired, &mut records, &mut dying);
+            decide_removal(group, &unsettled, expired, &mut records, &mut dying);
         }
         self.remove(now, records, dying, None, actions);
     }
@@ -321,8 +317,10 @@ impl GroupShard {
     /// Removes every group's offsets in topics that no longer exist.
     pub fn topics_deleted(&mut self, now: Now, topics: &[TopicName], actions: &mut Vec<Action>) {
         let (mut records, mut dying) = (Vec::new(), Vec::new());
+        let unsettled = self.unsettled();
         for group in self.log.state().groups.values() {
-            self.decide_removal(group, |topic, _| topics.contains(topic), &mut records, &mut dying);
+            let goes = |topic: &TopicName, _| topics.contains(topic);
+            decide_removal(group, &unsettled, goes, &mut records, &mut dying);
         }
         self.remove(now, records, dying, None, actions);
     }
@@ -345,10 +343,9 @@ impl GroupShard {
                 None => Some(Error::GroupIdNotFound),
                 Some(group) if group.state != State::Empty => Some(Error::NonEmptyGroup),
                 Some(group) => {
-                    self.decide_removal(group, |_, _| true, &mut records, &mut dying);
-                    if dying.last() != Some(&group.id) {
-                        dying.push(group.id.clone());
-                    }
+                    let unsettled =
+                        Unsettled { in_transactions: BTreeSet::new(), ..self.unsettled() };
+                    decide_removal(group, &unsettled, |_, _| true, &mut records, &mut dying);
                     None
                 }
             });
@@ -561,53 +558,15 @@ impl GroupShard {
         self.log.submit(now.instant, records, Some(Waiter::Removal { dying, answer }));
     }
 
-    /// Decides on tombstones for a group's offsets that `goes` picks, those in flight included. If that leaves an empty
-    /// group with nothing, it goes too: into `dying`, with a tombstone of its own unless nothing of it is stored.
-    fn decide_removal(
-        &self,
-        group: &Group,
-        goes: impl Fn(&TopicName, i32) -> bool,
-        records: &mut Vec<Record>,
-        dying: &mut Vec<Arc<str>>,
-    ) {
-        if group.deleting {
-            return;
-        }
-        let mut stays = self
-            .log
-            .state()
-            .transactions
-            .values()
-            .flat_map(|t| t.keys())
-            .any(|(id, ..)| *id == group.id);
-        let mut removed = BTreeSet::new();
-        let stored = group.offsets.iter().map(|(topic, partition, _)| (topic, partition));
-        let in_flight = self.log.in_flight().filter_map(|record| match record {
-            Record::Offset { group: id, topic, partition, value: Some(_) } if *id == group.id => {
-                Some((topic, *partition))
-            }
-            Record::Offset { .. } | Record::Group { .. } => None,
-        });
-        for (topic, partition) in stored.chain(in_flight) {
-            if goes(topic, partition) {
-                removed.insert((topic, partition));
-            } else {
-                stays = true;
+    fn unsettled(&self) -> Unsettled<'_> {
+        let mut in_flight = BTreeMap::<_, Vec<_>>::new();
+        for record in self.log.in_flight() {
+            if let Record::Offset { group, topic, partition, value: Some(_) } = record {
+                in_flight.entry(&**group).or_default().push((topic, *partition));
             }
         }
-        let tombstone = |(topic, partition): (&TopicName, i32)| Record::Offset {
-            group: group.id.clone(),
-            topic: topic.clone(),
-            partition,
-            value: None,
-        };
-        records.extend(removed.into_iter().map(tombstone));
-        if group.state == State::Empty && !stays {
-            if group.is_stored || group.generation > 0 {
-                records.push(Record::Group { group: group.id.clone(), value: None });
-            }
-            dying.push(group.id.clone());
-        }
+        let pending = self.log.state().transactions.values().flat_map(|t| t.keys());
+        Unsettled { in_flight, in_transactions: pending.map(|(group, ..)| &**group).collect() }
     }
 
     fn offsets_in_flight<'a>(&'a self, group: &str) -> impl Iterator<Item = (&'a str, i32)> {
@@ -645,6 +604,56 @@ impl GroupShard {
                     .is_ok_and(|age| Duration::from_millis(age) >= self.config.offsets_retention)
             }
         }
+    }
+}
+
+/// Decides on tombstones for a group's offsets that `goes` picks, those in flight included. If that leaves an empty
+/// group with nothing, it goes too: into `dying`, with a tombstone of its own unless nothing of it is stored.
+fn decide_removal(
+    group: &Group,
+    unsettled: &Unsettled<'_>,
+    goes: impl Fn(&TopicName, i32) -> bool,
+    records: &mut Vec<Record>,
+    dying: &mut Vec<Arc<str>>,
+) {
+    if group.deleting {
+        return;
+    }
+    let mut stays = unsettled.in_transactions.contains(&*group.id);
+    let mut removed = BTreeSet::new();
+    let stored = group.offsets.iter().map(|(topic, partition, _)| (topic, partition));
+    let in_flight = unsettled.in_flight.get(&*group.id).into_iter().flatten().copied();
+    for (topic, partition) in stored.chain(in_flight) {
+        if goes(topic, partition) {
+            removed.insert((topic, partition));
+        } else {
+            stays = true;
+        }
+    }
+    let tombstone = |(topic, partition): (&TopicName, i32)| Record::Offset {
+        group: group.id.clone(),
+        topic: topic.clone(),
+        partition,
+        value: None,
+    };
+    records.extend(removed.into_iter().map(tombstone));
+    if group.state == State::Empty && !stays {
+        if group.is_stored || group.generation > 0 {
+            records.push(Record::Group { group: group.id.clone(), value: None });
+        }
+        dying.push(group.id.clone());
+    }
+}
+
+/// What is on its way into the state, by group.
+struct Unsettled<'a> {
+    in_flight: BTreeMap<&'a str, Vec<(&'a TopicName, i32)>>,
+    in_transactions: BTreeSet<&'a str>,
+}
+
+impl Unsettled<'_> {
+    fn is_in_flight(&self, group: &str, topic: &TopicName, partition: i32) -> bool {
+        self.in_flight.get(group).is_some_and(|offsets| offsets.contains(&(topic, partition)))
     }
 }
 

@@ -71,6 +71,7 @@ pub(crate) struct Shared {
 }
 
 /// The way to a shard's task.
+#[derive(Clone)]
 struct Shard {
     leader_epoch: LeaderEpoch,
     mailbox: mpsc::Sender<Box<dyn Work>>,
@@ -159,10 +160,14 @@ impl Groups {
         let _changing = self.changing.lock();
         let mut shards = BTreeMap::clone(&self.shards.load());
         if let Some(known) = shards.get(&partition) {
-            if known.leader_epoch >= leader_epoch {
-                return;
+            if known.leader_epoch < leader_epoch {
+                // It has led without a break, so what it holds is what is committed: groups live on.
+                known.tell(News::Reelected(leader_epoch));
+                let shard = Shard { leader_epoch, ..Shard::clone(known) };
+                shards.insert(partition, Arc::new(shard));
+                self.shards.store(Arc::new(shards));
             }
-            known.tell(News::Resigned);
+            return;
         }
         let (mailbox, work) = mpsc::channel(MAILBOX);
         let (news, told) = mpsc::unbounded_channel();

@@ -73,6 +73,7 @@ struct Waiting {
 pub(super) enum News {
     Written(WriteId, Result<(Offset, Offset), WriteError>),
     TopicsDeleted(Vec<TopicName>),
+    Reelected(LeaderEpoch),
     Resigned,
 }
 
@@ -156,6 +157,10 @@ impl ShardTask {
                 news = self.told.recv() => match news {
                     Some(News::TopicsDeleted(topics)) => self.deleted_meanwhile.extend(topics),
                     Some(News::Written(..)) => {}
+                    Some(News::Reelected(leader_epoch)) => {
+                        self.leader_epoch = leader_epoch;
+                        return false;
+                    }
                     Some(News::Resigned) | None => return true,
                 },
                 () = &mut pause => return false,
@@ -259,6 +264,7 @@ impl ShardTask {
             Input::News(News::TopicsDeleted(topics)) => {
                 self.groups.topics_deleted(now, &topics, &mut self.actions);
             }
+            Input::News(News::Reelected(leader_epoch)) => self.leader_epoch = leader_epoch,
             Input::News(News::Resigned) | Input::Abandoned => self.end(now),
         }
     }

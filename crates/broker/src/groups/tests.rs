@@ -224,12 +224,19 @@ fn a_shard_answers_only_while_it_leads_and_has_loaded() {
     assert_eq!(coordinator.fetch("t"), Ok(None));
 
     coordinator.groups.resigned(0, Some(LeaderEpoch(2)));
+    coordinator.lead(2, &log);
     assert_eq!(coordinator.fetch("t"), Ok(None), "old news");
+    coordinator.lead(4, &log);
+    assert_eq!(
+        coordinator.fetch("t"),
+        Ok(None),
+        "a new epoch of the same leader interrupts nothing"
+    );
     log.hold();
     let waiting = coordinator.commit(1);
     coordinator.settle();
     let queued = coordinator.commit(2);
-    coordinator.groups.resigned(0, Some(LeaderEpoch(4)));
+    coordinator.groups.resigned(0, Some(LeaderEpoch(5)));
     coordinator.settle();
     assert_eq!(
         waiting.try_recv(),
@@ -239,7 +246,7 @@ fn a_shard_answers_only_while_it_leads_and_has_loaded() {
     assert_eq!(queued.try_recv(), Ok(Some(Error::NotCoordinator)));
     assert_eq!(coordinator.fetch("t"), Err(Error::NotCoordinator));
 
-    coordinator.lead(5, &log);
+    coordinator.lead(6, &log);
     coordinator.settle();
     assert_eq!(coordinator.fetch("t"), Ok(Some(1)), "as the log has it");
     coordinator.groups.stop();
