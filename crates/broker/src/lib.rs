@@ -14,6 +14,7 @@ mod handlers;
 mod inbox;
 mod janitor;
 pub mod listener;
+pub mod log_levels;
 pub mod output;
 mod partition;
 mod partitions;

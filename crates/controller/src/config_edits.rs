@@ -16,7 +16,7 @@ pub(crate) fn apply(
     edit: &ConfigEdit,
 ) -> Result<BTreeMap<String, String>, ApiError> {
     let (after, mut edited) = match edit {
-        ConfigEdit::Replace(values) => replace(entity, values)?,
+        ConfigEdit::Replace(values) => replace(values)?,
         ConfigEdit::Incremental(ops) => increment(rules, entity, before, ops)?,
     };
     if matches!(edit, ConfigEdit::Replace(_)) {
@@ -28,19 +28,21 @@ pub(crate) fn apply(
 
 type Edited = (BTreeMap<String, String>, Vec<String>);
 
-fn replace(entity: &ConfigEntity, values: &[(String, Option<String>)]) -> Result<Edited, ApiError> {
-    let null: Vec<_> =
-        values.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| name.as_str()).collect();
-    if !null.is_empty() {
-        return Err(ApiError::new(
-            ErrorCode::InvalidRequest,
-            format!("Null value not supported for {} configs : {}", kind(entity), null.join(",")),
-        ));
-    }
+fn replace(values: &[(String, Option<String>)]) -> Result<Edited, ApiError> {
+    let null = values.iter().filter(|(_, value)| value.is_none());
+    refuse_null(null.map(|(name, _)| name.as_str()).collect())?;
     let after: BTreeMap<_, _> =
         values.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect();
     let edited = after.keys().cloned().collect();
     Ok((after, edited))
+}
+
+fn refuse_null(names: Vec<&str>) -> Result<(), ApiError> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let message = format!("Null value not supported for : {}", names.join(", "));
+    Err(ApiError::new(ErrorCode::InvalidRequest, message))
 }
 
 fn increment(
@@ -51,26 +53,11 @@ fn increment(
 ) -> Result<Edited, ApiError> {
     let mut names: Vec<_> = ops.iter().map(|op| op.name.as_str()).collect();
     names.sort_unstable();
-    let mut duplicates: Vec<_> =
-        names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
-    duplicates.dedup();
-    if !duplicates.is_empty() {
-        return Err(ApiError::new(
-            ErrorCode::InvalidRequest,
-            format!("Error due to duplicate config keys : {}", duplicates.join(",")),
-        ));
+    if names.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(ApiError::new(ErrorCode::InvalidRequest, "Error due to duplicate config keys"));
     }
-    let null: Vec<_> = ops
-        .iter()
-        .filter(|op| op.value.is_none() && op.kind != ConfigOpKind::Delete)
-        .map(|op| format!("{:?}:{}", op.kind, op.name).to_uppercase())
-        .collect();
-    if !null.is_empty() {
-        return Err(ApiError::new(
-            ErrorCode::InvalidRequest,
-            format!("Null value not supported for : {}", null.join(",")),
-        ));
-    }
+    let null = ops.iter().filter(|op| op.value.is_none() && op.kind != ConfigOpKind::Delete);
+    refuse_null(null.map(|op| op.name.as_str()).collect())?;
     let mut after = before.clone();
     for op in ops {
         apply_op(rules, entity, &mut after, op)?;

@@ -1,20 +1,31 @@
 //! One file per API; each declares the versions that it completes.
 
+mod admin;
+mod alter_configs;
+mod alter_partition_reassignments;
 pub(crate) mod api_versions;
+mod create_partitions;
+mod create_topics;
 mod delete_groups;
 mod delete_records;
+mod delete_topics;
+mod describe_configs;
 mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
+mod elect_leaders;
 pub(crate) mod fetch;
 mod find_coordinator;
 mod heartbeat;
+mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
 mod leader_hint;
 mod leave_group;
+mod list_config_resources;
 mod list_groups;
 pub(crate) mod list_offsets;
+mod list_partition_reassignments;
 mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
@@ -30,20 +41,30 @@ use std::sync::Arc;
 
 /// Every API that we serve.
 pub(crate) static APIS: &[Api] = &[
+    alter_configs::API,
+    alter_partition_reassignments::API,
     api_versions::API,
+    create_partitions::API,
+    create_topics::API,
     delete_groups::API,
     delete_records::API,
+    delete_topics::API,
+    describe_configs::API,
     describe_groups::API,
     describe_log_dirs::API,
     describe_producers::API,
+    elect_leaders::API,
     fetch::API,
     find_coordinator::API,
     heartbeat::API,
+    incremental_alter_configs::API,
     init_producer_id::API,
     join_group::API,
     leave_group::API,
+    list_config_resources::API,
     list_groups::API,
     list_offsets::API,
+    list_partition_reassignments::API,
     offset_commit::API,
     offset_delete::API,
     offset_fetch::API,
