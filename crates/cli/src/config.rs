@@ -191,7 +191,9 @@ fn describe(keys: &[String], json: bool) -> Result<(), Failure> {
             say(format_args!("  range       {range}"))?;
         }
         say(format_args!("  importance  {}", importance(definition.importance)))?;
-        say(format_args!("  changed by  {}", scope(definition.scope)))?;
+        if of == "brokers" {
+            say(format_args!("  changed by  {}", scope(definition.scope)))?;
+        }
         say(format_args!("  known to    {}", origin(definition.origin)))?;
         let status = StatusArgument::of(definition.status).name();
         match definition.status {

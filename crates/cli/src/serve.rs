@@ -21,17 +21,25 @@ use tracing::{info, warn};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   barnabas serve
+  barnabas serve --data /var/lib/barnabas
   barnabas serve config/server.properties
-  barnabas serve --set listeners=PLAINTEXT://:9092 --set log.dirs=/var/lib/barnabas")]
+  barnabas serve --set listeners=PLAINTEXT://:9092 --set num.partitions=3")]
 pub(crate) struct Serve {
     /// A `server.properties` file, as Kafka reads it.
     file: Option<PathBuf>,
     /// Sets a key, over the file. May be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = config::parse_override)]
     set: Vec<(String, String)>,
+    /// Where the data lies: `log.dirs`, over the file.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// The form of log lines.
     #[arg(long, value_enum, default_value = "text")]
     log_format: LogFormat,
+    /// From which level on is logged: error, warn, info, debug or trace, or a filter such as
+    /// info,broker=debug. Also from BARNABAS_LOG.
+    #[arg(long, value_name = "LEVEL", value_parser = log::check_filter)]
+    log_level: Option<String>,
     /// Seconds that requests under way may take once the broker is told to stop.
     #[arg(long, default_value_t = 20, value_name = "SECONDS")]
     stop_timeout: u64,
@@ -39,8 +47,10 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(self) -> ExitCode {
-        log::start(self.log_format);
-        let loaded = match BrokerConfig::load(self.file.as_deref(), &self.set) {
+        log::start(self.log_format, self.log_level.as_deref());
+        let mut set = self.set;
+        set.extend(self.data.map(|dir| ("log.dirs".into(), dir.display().to_string())));
+        let loaded = match BrokerConfig::load(self.file.as_deref(), &set) {
             Ok(loaded) => loaded,
             Err(error) => {
                 eprintln!("{error}");
