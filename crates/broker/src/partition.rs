@@ -283,3 +283,6 @@ impl fmt::Debug for Partition {
         write!(f, "Partition({self})")
     }
 }
+
+#[cfg(test)]
+mod tests;

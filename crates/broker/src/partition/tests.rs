@@ -1,0 +1,449 @@
+//! Partitions on a disk in memory that fails when it is told to.
+
+use super::*;
+use crate::config::BrokerConfig;
+use crate::partitions::Partitions;
+use bytes::Bytes;
+use model::{Offset, ProducerEpoch, ProducerId, Sequence};
+use platform::Disk;
+use platform::clock::ManualClock;
+use platform::disk::{MemoryDisk, WriteFault};
+use platform::random::SeededRandom;
+use protocol::records::validate::{self, Origin};
+use protocol::records::{Batches, RecordBatchBuilder};
+use replication::IsrRefusal;
+use std::collections::BTreeMap;
+use storage::{AppendOrigin, LogDirectoriesConfig};
+
+#[derive(Debug, Default)]
+struct Proposals(Arc<Mutex<Vec<IsrProposal>>>);
+
+impl IsrProposals for Proposals {
+    fn propose(&self, proposal: IsrProposal) {
+        self.0.lock().push(proposal);
+    }
+}
+
+/// Broker 0 with its partitions.
+struct World {
+    disk: MemoryDisk,
+    clock: Arc<ManualClock>,
+    partitions: Partitions,
+    proposals: Arc<Mutex<Vec<IsrProposal>>>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::on(MemoryDisk::new())
+    }
+
+    fn on(disk: MemoryDisk) -> Self {
+        let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let config = LogDirectoriesConfig {
+            paths: vec!["/data".into()],
+            broker_id: BrokerId(0),
+            max_open_files: 100,
+            tail_cache_bytes: 1 << 20,
+        };
+        let random = Arc::new(SeededRandom::new(1));
+        let (logs, found) = LogDirectories::open(shared, random, config, clock.now()).unwrap();
+        let proposals = Arc::default();
+        let environment = Environment {
+            broker_id: BrokerId(0),
+            lag_max: Duration::from_secs(30),
+            logs: Arc::new(logs),
+            clock: Arc::clone(&clock) as _,
+            committer: Committer::default(),
+            proposals: Box::new(Proposals(Arc::clone(&proposals))),
+        };
+        let partitions = Partitions::new(Arc::new(environment), found);
+        Self { disk, clock, partitions, proposals }
+    }
+
+    /// The same disk after `kill -9`.
+    fn restarted(&self) -> Self {
+        Self::on(self.disk.copy())
+    }
+
+    fn lead(&self, replicas: &[i32], isr: &[i32], epoch: i32, settings: &[(&str, &str)]) {
+        let overrides: BTreeMap<_, _> =
+            settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let config = BrokerConfig::load(None, &[]).unwrap().config;
+        let settings =
+            PartitionSettings::new(&config.topic_config(&overrides), config.log.record_validation);
+        let ids = |raw: &[i32]| raw.iter().copied().map(BrokerId).collect();
+        let assignment = Assignment {
+            index: 0,
+            leader: Some(BrokerId(0)),
+            leader_epoch: LeaderEpoch(epoch),
+            partition_epoch: PartitionEpoch(epoch),
+            replicas: ids(replicas),
+            isr: ids(isr),
+            is_new: epoch == 0,
+        };
+        let results = self.partitions.host(&"t".into(), None, &settings, vec![assignment]);
+        results.into_iter().for_each(|result| result.unwrap());
+    }
+
+    fn partition(&self) -> Arc<Partition> {
+        self.partitions.find("t", 0).unwrap()
+    }
+
+    fn append(&self, batch: &Bytes, acks_all: bool) -> Arc<Recorder> {
+        let recorder = Arc::new(Recorder::default());
+        let now = self.clock.timestamp();
+        let partition = self.partition();
+        let rules = partition.topic.settings.load().checks.rules(Origin::Client, now);
+        let append = Append {
+            batches: validate::validate(batch, &rules).unwrap(),
+            origin: AppendOrigin::Client,
+            acks_all,
+            leader_epoch: None,
+            now,
+        };
+        let waiter = AppendWaiter { listener: Arc::clone(&recorder) as _, slot: 0 };
+        if let Err(failure) = partition.enqueue(append, waiter) {
+            *recorder.result.lock() = Some(Err(failure));
+        }
+        recorder
+    }
+
+    fn read(&self, offset: i64, isolation: Isolation, replica: Option<i32>) -> PartitionRead {
+        let read = Read {
+            offset: Offset(offset),
+            max_bytes: 1 << 20,
+            min_one_message: true,
+            isolation,
+            leader_epoch: None,
+            last_fetched_epoch: None,
+            replica: replica.map(|id| Replica {
+                id: BrokerId(id),
+                broker_epoch: None,
+                log_start_offset: Offset(0),
+            }),
+        };
+        let mut effects = Effects::default();
+        let (now, wall) = (self.clock.now(), self.clock.timestamp());
+        let answer = self.partition().read(now, wall, &read, None, &mut effects).unwrap();
+        effects.fire();
+        answer
+    }
+
+    /// Producer and sequence of every batch in the log, in order; the offsets have no gaps.
+    fn contents(&self) -> Vec<(i64, i32)> {
+        let mut all = Vec::new();
+        let mut next = 0;
+        loop {
+            let bytes = self.read(next, Isolation::LogEnd, None).records.to_bytes().unwrap();
+            if bytes.is_empty() {
+                return all;
+            }
+            for batch in Batches::new(&bytes) {
+                let batch = batch.unwrap();
+                assert!(batch.verify(), "checksums are right");
+                let header = batch.header().unwrap();
+                assert_eq!(header.base_offset().0, next, "no gaps");
+                next = header.next_offset().0;
+                all.push((header.producer_id, header.base_sequence));
+            }
+        }
+    }
+}
+
+/// What became of one append.
+#[derive(Debug, Default)]
+struct Recorder {
+    result: Mutex<Option<AppendResult>>,
+    awaits: Mutex<bool>,
+}
+
+impl Recorder {
+    fn offset(&self) -> Option<i64> {
+        match &*self.result.lock() {
+            Some(Ok(appended)) => Some(appended.first_offset.0),
+            Some(Err(_)) | None => None,
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        self.result.lock().is_none()
+    }
+
+    fn failure(&self) -> Option<String> {
+        match &*self.result.lock() {
+            Some(Err(failure)) => Some(format!("{failure:?}")),
+            Some(Ok(_)) | None => None,
+        }
+    }
+}
+
+impl AppendListener for Recorder {
+    fn appended(self: Arc<Self>, _slot: u32, result: AppendResult) {
+        assert!(self.result.lock().replace(result).is_none(), "told once");
+    }
+
+    fn awaits_replicas(self: Arc<Self>, _slot: u32, _appended: Appended) {
+        *self.awaits.lock() = true;
+    }
+}
+
+fn batch() -> Bytes {
+    idempotent(-1, -1)
+}
+
+fn idempotent(producer: i64, sequence: i32) -> Bytes {
+    let mut builder = RecordBatchBuilder::new();
+    if producer >= 0 {
+        builder =
+            builder.producer(ProducerId(producer), ProducerEpoch(0), Some(Sequence(sequence)));
+    }
+    builder.append(Some(Timestamp(1_000_000)), Some(b"k"), Some(&[b'v'; 200])).unwrap();
+    builder.build().unwrap()
+}
+
+/// The retry of a batch that never reached the disk is no duplicate; that of one that did is.
+#[test]
+fn each_record_is_there_once_whichever_write_fails() {
+    const BATCHES: i32 = 30;
+    for kth in 0..120 {
+        for fault in [WriteFault::Fails, WriteFault::Short] {
+            let mut world = World::new();
+            // Small segments, so that rolls fail too.
+            let settings = [("segment.bytes", "2000"), ("index.interval.bytes", "300")];
+            world.lead(&[0], &[0], 0, &settings);
+            world.disk.fail_write(kth, fault);
+            let mut epoch = 0;
+            for sequence in 0..BATCHES {
+                for producer in [1, 2] {
+                    let mut attempts = 0;
+                    while world.append(&idempotent(producer, sequence), true).offset().is_none() {
+                        attempts += 1;
+                        assert!(attempts < 20, "write {kth} {fault:?}: it never heals");
+                        world.clock.advance(Duration::from_secs(6));
+                        if attempts % 5 == 0 {
+                            world = world.restarted();
+                            epoch += 1;
+                            world.lead(&[0], &[0], epoch, &settings);
+                        }
+                    }
+                }
+            }
+            let expected: Vec<_> =
+                (0..BATCHES).flat_map(|sequence| [(1, sequence), (2, sequence)]).collect();
+            assert_eq!(world.contents(), expected, "write {kth} {fault:?}");
+            let restarted = world.restarted();
+            restarted.lead(&[0], &[0], epoch + 1, &settings);
+            assert_eq!(restarted.contents(), expected, "write {kth} {fault:?}, restarted");
+            let again = restarted.append(&idempotent(1, BATCHES - 1), true);
+            assert_eq!(again.offset(), Some(i64::from(BATCHES) * 2 - 2), "known after a restart");
+        }
+    }
+}
+
+/// B33.
+#[test]
+fn a_full_disk_loses_nothing_and_what_is_there_can_be_read() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[]);
+    let mut acknowledged = 0;
+    world.disk.set_capacity(Some(world.disk.used() + 2000));
+    let mut failures = 0;
+    for _ in 0..20 {
+        match world.append(&batch(), true).offset() {
+            Some(_) => acknowledged += 1,
+            None => failures += 1,
+        }
+    }
+    assert!(acknowledged > 3 && failures > 3);
+    assert_eq!(world.contents().len(), acknowledged, "reads go on");
+    let restarted = world.restarted();
+    restarted.disk.set_capacity(Some(restarted.disk.used()));
+    restarted.lead(&[0], &[0], 1, &[]);
+    assert_eq!(restarted.contents().len(), acknowledged, "it starts though the disk is full");
+    world.disk.set_capacity(None);
+    world.clock.advance(Duration::from_secs(6));
+    assert_eq!(world.append(&batch(), true).offset(), i64::try_from(acknowledged).ok());
+}
+
+#[test]
+fn threads_share_the_writes_and_every_append_is_answered_once() {
+    let world = Arc::new(World::new());
+    world.lead(&[0], &[0], 0, &[]);
+    let threads: Vec<_> = (0..4)
+        .map(|producer| {
+            let world = Arc::clone(&world);
+            std::thread::spawn(move || {
+                (0..250)
+                    .map(|sequence| world.append(&idempotent(producer, sequence), true))
+                    .collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    let all: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    let mut offsets = Vec::new();
+    for recorders in all {
+        let own: Vec<_> = recorders.iter().map(|recorder| recorder.offset().unwrap()).collect();
+        assert!(own.is_sorted(), "one producer's batches stay in order");
+        offsets.extend(own);
+    }
+    offsets.sort_unstable();
+    assert_eq!(offsets, (0..1000).collect::<Vec<_>>());
+    assert_eq!(world.contents().len(), 1000);
+}
+
+#[test]
+fn acks_all_waits_for_the_isr() {
+    let world = World::new();
+    world.lead(&[0, 1], &[0, 1], 0, &[]);
+    let (all, one) = (world.append(&batch(), true), world.append(&batch(), false));
+    assert_eq!(one.offset(), Some(1), "acks=1 does not wait");
+    assert!(all.is_pending() && *all.awaits.lock());
+    assert_eq!(world.read(0, Isolation::HighWatermark, None).size, 0, "not committed");
+    world.read(0, Isolation::LogEnd, Some(1));
+    assert!(all.is_pending(), "the follower has nothing yet");
+    world.read(1, Isolation::LogEnd, Some(1));
+    assert_eq!(all.offset(), Some(0));
+    assert!(world.read(0, Isolation::HighWatermark, None).size > 0);
+}
+
+#[test]
+fn too_few_replicas_in_sync_take_no_acks_all() {
+    let world = World::new();
+    world.lead(&[0, 1], &[0], 0, &[("min.insync.replicas", "2")]);
+    assert_eq!(world.append(&batch(), true).failure().unwrap(), "NotEnoughReplicas");
+    assert_eq!(world.append(&batch(), false).offset(), Some(0), "nothing was written before");
+    assert_eq!(world.read(0, Isolation::HighWatermark, None).high_watermark, Offset(0));
+}
+
+#[test]
+fn a_follower_that_caught_up_is_proposed_and_counts() {
+    let world = World::new();
+    world.lead(&[0, 1], &[0], 0, &[]);
+    world.append(&batch(), false);
+    world.read(1, Isolation::LogEnd, Some(1));
+    let proposal = world.proposals.lock().pop().unwrap();
+    assert_eq!(proposal.isr, [(BrokerId(0), None), (BrokerId(1), None)]);
+    let waiting = world.append(&batch(), true);
+    assert!(waiting.is_pending(), "the maximal ISR counts");
+    world.partition().isr_answered(Err(IsrRefusal::Refused));
+    world.clock.advance(Duration::from_secs(31));
+    world.partition().tick();
+    assert_eq!(waiting.offset(), Some(1), "the follower is neither in sync nor about to be");
+}
+
+#[test]
+fn who_waits_hears_that_the_leadership_is_lost() {
+    let world = World::new();
+    world.lead(&[0, 1], &[0, 1], 0, &[]);
+    let waiting = world.append(&batch(), true);
+    let partition = world.partition();
+    partition
+        .assign(Assignment {
+            index: 0,
+            leader: Some(BrokerId(1)),
+            leader_epoch: LeaderEpoch(1),
+            partition_epoch: PartitionEpoch(1),
+            replicas: vec![BrokerId(0), BrokerId(1)],
+            isr: vec![BrokerId(1)],
+            is_new: false,
+        })
+        .unwrap();
+    assert_eq!(waiting.failure().unwrap(), "LeadershipLost");
+    assert!(world.append(&batch(), true).failure().unwrap().contains("NotLeader"));
+    assert_eq!(partition.leadership(), Some((Some(BrokerId(1)), LeaderEpoch(1))));
+    world.lead(&[0, 1], &[0, 1], 0, &[]);
+    assert!(partition.leader_epoch().is_none(), "old news");
+}
+
+#[test]
+fn a_stopped_partition_is_gone_and_a_deleted_one_begins_anew() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[]);
+    world.append(&batch(), true);
+    let held = world.partition();
+    world.partitions.stop("t", 0, false).unwrap();
+    assert!(world.partitions.find("t", 0).is_none());
+    assert!(held.producers(Timestamp(0)).is_err(), "whoever still holds it");
+    world.lead(&[0], &[0], 1, &[]);
+    assert_eq!(world.contents().len(), 1, "the log stayed");
+    world.partitions.stop("t", 0, true).unwrap();
+    world.lead(&[0], &[0], 0, &[]);
+    assert_eq!(world.contents().len(), 0);
+}
+
+#[test]
+fn coordinators_append_and_read_as_leaders_of_one_epoch() {
+    let world = World::new();
+    world.lead(&[0], &[0], 3, &[]);
+    let (partition, told) = (world.partition(), Arc::new(Mutex::new(Vec::new())));
+    for epoch in [3, 2, 4] {
+        let told = Arc::clone(&told);
+        partition.append_as_coordinator(LeaderEpoch(epoch), &batch(), move |result| {
+            told.lock().push(result.map(|committed| committed.last_offset.0).ok());
+        });
+    }
+    assert_eq!(*told.lock(), [Some(0), None, None]);
+    let read = partition.read_as_coordinator(LeaderEpoch(3), Offset(0), 10).unwrap();
+    assert!(read.batches.len() > 200, "one batch at least");
+    assert!(
+        partition.read_as_coordinator(LeaderEpoch(3), Offset(1), 10).unwrap().batches.is_empty()
+    );
+    assert!(partition.read_as_coordinator(LeaderEpoch(2), Offset(0), 10).is_err());
+}
+
+#[test]
+fn flush_messages_holds_the_answer_until_the_flush() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[("flush.messages", "1")]);
+    let recorder = world.append(&batch(), true);
+    assert!(recorder.is_pending());
+    world.partitions.environment().committer.run_once();
+    assert_eq!(recorder.offset(), Some(0));
+    // The power fails: everything that was not synced may be gone.
+    for seed in 0..20 {
+        let after = World::on(world.disk.crash(seed));
+        after.lead(&[0], &[0], 1, &[]);
+        assert_eq!(after.contents().len(), 1);
+    }
+}
+
+#[test]
+fn leading_a_partition_opens_no_log_until_somebody_needs_it() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[]);
+    world.append(&batch(), true);
+    let restarted = world.restarted();
+    restarted.lead(&[0], &[0], 1, &[]);
+    let partition = restarted.partition();
+    assert!(matches!(partition.state.lock().log, Log::Closed(_)));
+    let end = partition.end_of_epoch(Timestamp(0), None, LeaderEpoch(0)).unwrap().unwrap();
+    assert_eq!(end.end_offset, Offset(1), "the new epoch began where the old one ended");
+    assert_eq!(restarted.append(&batch(), true).offset(), Some(1));
+    let end = partition.end_of_epoch(Timestamp(0), None, LeaderEpoch(1)).unwrap().unwrap();
+    assert_eq!((end.leader_epoch, end.end_offset), (LeaderEpoch(1), Offset(2)));
+}
+
+/// The bar is 512 bytes with the map's entry and what `storage` keeps of a closed log.
+#[test]
+fn an_idle_partition_is_small() {
+    // Strong and weak count of the `Arc`; the term, its two lists of one broker each.
+    let term = size_of::<replication::LeaderTerm>() + 2 * 16;
+    let own = size_of::<Partition>() + 16 + term;
+    assert!(own <= 288, "{own} bytes");
+}
+
+#[test]
+fn old_segments_go_and_readers_are_told() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[("segment.bytes", "600"), ("retention.ms", "60000")]);
+    for _ in 0..6 {
+        world.append(&batch(), true);
+    }
+    let partition = world.partition();
+    partition.apply_retention(world.clock.timestamp());
+    assert_eq!(partition.log_start_offset(), 0, "too new");
+    world.clock.advance(Duration::from_secs(61));
+    partition.apply_retention(world.clock.timestamp());
+    assert!(partition.log_start_offset() >= 4);
+}
