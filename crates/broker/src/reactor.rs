@@ -399,8 +399,10 @@ impl Reactor {
                 self.apply(news, now);
             }
         }
-        for work in DEFERRED.take() {
-            work();
+        while let deferred = DEFERRED.take()
+            && !deferred.is_empty()
+        {
+            deferred.into_iter().for_each(|work| work());
         }
     }
 
