@@ -6,6 +6,7 @@
 mod committer;
 pub mod config;
 pub mod connection;
+mod control;
 pub mod dispatch;
 mod error_codes;
 mod fetch_session;
@@ -34,6 +35,7 @@ use crate::reactor::ReceiveBudget;
 use crate::refusals::Refusals;
 use crate::timer::TimerService;
 use arc_swap::ArcSwap;
+use bytestring::ByteString;
 use controller::ControllerHandle;
 use metadata::ClusterImage;
 use platform::{Clock, Disk, Random};
@@ -54,6 +56,8 @@ pub struct Broker {
     pub image: ArcSwap<ClusterImage>,
     /// The group coordinator.
     pub(crate) groups: Groups,
+    /// The cluster's id.
+    pub cluster_id: ByteString,
     /// Deadlines of waiting requests.
     pub timers: TimerService,
     /// Where futures run that are not on the data path: the controller, coordinators, administration.

@@ -80,6 +80,11 @@ impl Partitions {
         self.by_id.shard(&id).load().get(&id)?.partition(index).cloned()
     }
 
+    /// Whether a partition of the topic called `topic` is on this broker.
+    pub(crate) fn hosts(&self, topic: &str) -> bool {
+        self.by_name.shard(topic).load().contains_key(topic)
+    }
+
     /// All partitions, by name.
     pub(crate) fn all(&self) -> Vec<Arc<Partition>> {
         let mut all = Vec::new();

@@ -2,7 +2,8 @@
 
 use crate::Broker;
 use crate::committer::Committer;
-use crate::config::BrokerConfig;
+use crate::config::{self, BrokerConfig, DefinedRules, ReplicaPlacement};
+use crate::control::{DynamicSettings, LocalChannels};
 use crate::fetch_session::FetchSessions;
 use crate::groups::Groups;
 use crate::inbox::{Inbox, News};
@@ -16,13 +17,17 @@ use crate::reactor::{Reactor, ReactorSettings, ReceiveBudget};
 use crate::refusals::Refusals;
 use crate::timer::TimerService;
 use arc_swap::ArcSwap;
-use controller::ControllerHandle;
-use metadata::ClusterImage;
-use model::BrokerId;
+use controller::Surroundings;
+use controller::{ControllerError, ControllerHandle, ControllerSettings, Membership, Placement};
+use coordination::Store;
+use coordination::local::LocalStore;
+use metadata::{BrokerImage, ClusterImage, Endpoint, SecurityProtocol};
+use model::{BrokerEpoch, BrokerId, TopicId};
 use platform::{Clock, Disk, Random};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -39,6 +44,12 @@ const MAX_OPEN_SEGMENTS: usize = 8_192;
 
 /// Recent batches that are kept in memory, over all partitions.
 const TAIL_CACHE_BYTES: usize = 64 << 20;
+
+/// In the first log directory. Hidden, so that it is not taken for a partition.
+const STORE_DIRECTORY: &str = ".barnabas-store";
+
+/// How long a start waits for a controller.
+const ELECTION_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a broker sees of the world. Injected, so that a simulator can be the world.
 #[derive(Clone, Debug)]
@@ -69,6 +80,20 @@ pub enum StartError {
     /// The log directories cannot be used.
     #[error(transparent)]
     Logs(#[from] storage::StartError),
+    /// The store that holds the cluster's metadata cannot be used.
+    #[error("the metadata store in {} cannot be used: {source}", directory.display())]
+    Store {
+        /// Where it is.
+        directory: PathBuf,
+        /// Why it cannot be used.
+        source: io::Error,
+    },
+    /// The broker cannot be part of its cluster.
+    #[error("the broker cannot join its cluster: {0}")]
+    Membership(#[from] ControllerError),
+    /// The controller has not told the broker of its cluster.
+    #[error("no controller was elected within {} seconds", ELECTION_PATIENCE.as_secs())]
+    NoController,
     /// The system refuses threads or polls.
     #[error("the system refuses resources that a broker needs: {0}")]
     System(#[from] io::Error),
@@ -88,6 +113,8 @@ pub struct Server {
     janitor: JoinHandle<()>,
     janitor_stop: JanitorStop,
     committer: JoinHandle<()>,
+    store: Arc<LocalStore>,
+    broker_epoch: BrokerEpoch,
 }
 
 #[derive(Debug)]
@@ -109,6 +136,8 @@ impl Server {
         let control = ControlThread::start()?;
         let network = config.network.clone();
         let partitions = open_partitions(&config, &environment)?;
+        let store = open_store(&config, &environment)?;
+        let membership = join_cluster(&control, &store, &partitions, &environment)?;
         let committer = partitions.environment().committer.clone();
         let controller = Arc::new(OnceLock::new());
         let producer_ids = ProducerIds::new(Box::new(ControllerIds {
@@ -125,6 +154,7 @@ impl Server {
             clock: environment.clock,
             random: environment.random,
             disk: environment.disk,
+            cluster_id: membership.cluster_id().into(),
             config: ArcSwap::from_pointee(config),
             image: ArcSwap::from_pointee(ClusterImage::new()),
             groups,
@@ -141,6 +171,8 @@ impl Server {
                 }),
             ),
         });
+
+        let broker_epoch = start_controller(&control, membership, &broker, &listeners)?;
 
         let committer = spawn("committer", move || committer.run())?;
         let janitor_stop = JanitorStop::default();
@@ -203,6 +235,8 @@ impl Server {
             janitor,
             janitor_stop,
             committer,
+            store,
+            broker_epoch,
         })
     }
 
@@ -222,6 +256,7 @@ impl Server {
     pub fn stop(self, bound: Duration) {
         let Self { broker, acceptor, acceptor_stop, reactors, reactor_ended, control, .. } = self;
         let (janitor, janitor_stop, committer) = (self.janitor, self.janitor_stop, self.committer);
+        let (store, broker_epoch) = (self.store, self.broker_epoch);
         let deadline = broker.clock.now() + bound;
         acceptor_stop.stop();
         join(acceptor);
@@ -240,14 +275,18 @@ impl Server {
         for reactor in reactors {
             join(reactor.thread);
         }
+        if let Some(controller) = broker.controller.get() {
+            control.handle.block_on(controller.stop());
+        }
         control.stop();
+        store.shut_down();
         janitor_stop.stop();
         join(janitor);
         broker.partitions.environment().committer.stop();
         join(committer);
         broker.partitions.close();
         // Directories whose logs were not all closed cleanly get no marker.
-        broker.partitions.environment().logs.close(None);
+        broker.partitions.environment().logs.close(Some(broker_epoch.0));
         info!("stopped");
     }
 }
@@ -281,6 +320,118 @@ fn open_partitions(
         proposals: Box::new(Alone),
     };
     Ok(Partitions::new(Arc::new(shared), found))
+}
+
+/// Opens the embedded store, in the first log directory.
+fn open_store(
+    config: &BrokerConfig,
+    environment: &Environment,
+) -> Result<Arc<LocalStore>, StartError> {
+    let logs = config.log.directories.first().expect("`log.dirs` is never empty");
+    let directory = logs.join(STORE_DIRECTORY);
+    let disk = Arc::clone(&environment.disk);
+    match LocalStore::open(disk, &directory, Arc::clone(&environment.clock)) {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(source) => Err(StartError::Store { directory, source }),
+    }
+}
+
+/// Opens a session on the store, which knows the cluster's id or learns it from the log directories.
+fn join_cluster(
+    control: &ControlThread,
+    store: &Arc<LocalStore>,
+    partitions: &Partitions,
+    environment: &Environment,
+) -> Result<Membership, StartError> {
+    let logs = &partitions.environment().logs;
+    let proposed = logs.cluster_id().map(str::to_owned).unwrap_or_else(|| {
+        let mut id = [0; 16];
+        environment.random.fill(&mut id);
+        // A random UUID (version 4), as Kafka's cluster ids are.
+        id[6] = id[6] & 0x0f | 0x40;
+        id[8] = id[8] & 0x3f | 0x80;
+        TopicId(id).to_string()
+    });
+    let store: Arc<dyn Store> = Arc::clone(store) as _;
+    let membership = control.handle.block_on(Membership::join(store, &proposed))?;
+    logs.set_cluster_id(membership.cluster_id())?;
+    Ok(membership)
+}
+
+/// Registers the broker, takes part in the election, and waits until the broker knows its cluster.
+fn start_controller(
+    control: &ControlThread,
+    membership: Membership,
+    broker: &Arc<Broker>,
+    listeners: &[Arc<Listener>],
+) -> Result<BrokerEpoch, StartError> {
+    let config = broker.config.load_full();
+    let settings = ControllerSettings {
+        broker: registration(broker, &config, listeners),
+        num_partitions: config.topics.num_partitions,
+        default_replication_factor: config.topics.default_replication_factor,
+        placement: match config.topics.placement {
+            ReplicaPlacement::Random => Placement::Random,
+            ReplicaPlacement::Balanced => Placement::Balanced,
+        },
+        unclean_leader_election: config.controller.unclean_leader_election,
+        delete_topics: config.topics.deletion,
+    };
+    let (told, first_update) = mpsc::channel();
+    let rules = {
+        let broker = Arc::downgrade(broker);
+        DefinedRules::new(move || {
+            broker.upgrade().map_or_else(|| Arc::clone(&config), |b| b.config.load_full())
+        })
+    };
+    let surroundings = Surroundings {
+        channels: Arc::new(LocalChannels::new(broker, membership.config_reader(), told)),
+        configs: Arc::new(DynamicSettings::new(broker)),
+        rules: Arc::new(rules),
+        clock: Arc::clone(&broker.clock),
+        random: Arc::clone(&broker.random),
+    };
+    let (handle, driver) = control.handle.block_on(membership.start(settings, surroundings))?;
+    let broker_epoch = driver.broker_epoch();
+    assert!(broker.controller.set(handle).is_ok(), "a broker has one controller");
+    control.handle.spawn(async move {
+        if let Err(error) = driver.run().await {
+            error!(%error, "the controller's task has ended: topics can no longer change; restart the broker");
+        }
+    });
+    first_update.recv_timeout(ELECTION_PATIENCE).map_err(|_| StartError::NoController)?;
+    Ok(broker_epoch)
+}
+
+/// What the cluster is told of this broker.
+fn registration(
+    broker: &Broker,
+    config: &BrokerConfig,
+    listeners: &[Arc<Listener>],
+) -> BrokerImage {
+    let endpoints = config
+        .listeners
+        .all
+        .iter()
+        .zip(listeners)
+        .filter(|(configured, _)| configured.advertised.is_some())
+        .map(|(configured, listener)| Endpoint {
+            listener: listener.name.clone(),
+            host: listener.advertised_host.clone(),
+            port: i32::from(listener.advertised_port),
+            security_protocol: match configured.protocol {
+                config::SecurityProtocol::Plaintext => SecurityProtocol::Plaintext,
+                config::SecurityProtocol::Ssl => SecurityProtocol::Ssl,
+                config::SecurityProtocol::SaslPlaintext => SecurityProtocol::SaslPlaintext,
+                config::SecurityProtocol::SaslSsl => SecurityProtocol::SaslSsl,
+            },
+        })
+        .collect();
+    BrokerImage {
+        id: broker.partitions.environment().broker_id,
+        rack: config.node.rack.clone(),
+        endpoints,
+    }
 }
 
 /// Takes the ISR proposals of a broker that has nobody to replicate to: there are none.

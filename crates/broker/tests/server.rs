@@ -276,3 +276,29 @@ fn an_idle_connection_is_closed() {
     let running = Running::start_with(&[("connections.max.idle.ms", "150")]);
     running.connect().expect_close();
 }
+
+#[test]
+#[ignore = "opens 18,000 descriptors; run it alone"]
+fn an_idle_connection_costs_less_than_8_kib() {
+    let running = Running::start();
+    let mut clients: Vec<_> = (0..1000).map(|_| running.connect()).collect();
+    let exchange = |client: &mut Client| {
+        client.send(&api_versions_v0(1));
+        client.receive();
+    };
+    clients.iter_mut().for_each(exchange);
+    let before = resident_bytes();
+    for _ in 0..8000 {
+        let mut client = running.connect();
+        exchange(&mut client);
+        clients.push(client);
+    }
+    let each = (resident_bytes() - before) / 8000;
+    assert!(each < 8 << 10, "{each} bytes");
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}

@@ -26,6 +26,7 @@ mod list_config_resources;
 mod list_groups;
 pub(crate) mod list_offsets;
 mod list_partition_reassignments;
+pub(crate) mod metadata;
 mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
@@ -65,6 +66,7 @@ pub(crate) static APIS: &[Api] = &[
     list_groups::API,
     list_offsets::API,
     list_partition_reassignments::API,
+    metadata::API,
     offset_commit::API,
     offset_delete::API,
     offset_fetch::API,
