@@ -3,7 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use protocol::records::{Compression, CompressionLevels, RecordsError};
+use bytes::Bytes;
+use model::Timestamp;
+use protocol::records::validate::{ValidationRules, validate};
+use protocol::records::{Compression, CompressionLevels, RecordBatchBuilder, RecordsError};
 
 const GIB: usize = 1 << 30;
 const PIECE: usize = 16 << 20;
@@ -27,8 +30,17 @@ fn bomb(codec: Compression) -> Vec<u8> {
     out
 }
 
+/// A batch in `codec` of one record of 48 MiB of zeros: nothing is wrong with it.
+fn honest(codec: Compression) -> Bytes {
+    let mut builder = RecordBatchBuilder::new().compression(codec);
+    builder.append(None, None, Some(&vec![0; 48 << 20])).unwrap();
+    builder.build().unwrap()
+}
+
+/// Peak memory, in KiB, since the last call.
 fn peak_kib() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    std::fs::write("/proc/self/clear_refs", "5").ok();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
@@ -39,6 +51,7 @@ fn a_gib_of_zeros_is_refused_at_the_limit_with_little_memory() {
     let bombs = codecs.map(bomb);
     // Claims 4 GiB in one raw block of 7 bytes.
     let lie = [0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0];
+    peak_kib();
     let before = peak_kib();
     for (codec, bomb) in codecs.into_iter().zip(&bombs) {
         let inflated = codec.decompress(2, bomb, LIMIT);
@@ -48,4 +61,20 @@ fn a_gib_of_zeros_is_refused_at_the_limit_with_little_memory() {
     assert!(Compression::Snappy.decompress(2, &lie, usize::MAX).is_err());
     let grown = peak_kib().saturating_sub(before) / 1024;
     assert!(grown < 2 * (LIMIT >> 20) + 16, "peak grew by {grown} MiB for a limit of 32 MiB");
+    drop(bombs);
+
+    // What validation does with a batch that is only large, in place and from codec to codec.
+    for codec in codecs {
+        let batch = honest(codec);
+        for compression in [None, Some(Compression::Lz4), Some(Compression::Zstd)] {
+            let mut rules = ValidationRules::new(Timestamp(0));
+            (rules.compression, rules.max_message_bytes) = (compression, 8 << 20);
+            peak_kib();
+            let before = peak_kib();
+            validate(&batch, &rules).unwrap();
+            let grown = peak_kib().saturating_sub(before) / 1024;
+            // A large value's frame may have a window of 8 MiB.
+            assert!(grown < 16, "{codec} to {compression:?}: peak grew by {grown} MiB of 48");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Batches of any magic in a stretch of bytes, and their records.
 
-use super::compression::{Compression, Inflater};
+use super::compression::{Compression, Inflater, fair_limit};
 use super::error::RecordsError;
 use super::header::{BatchHeader, HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_POSITION, TimestampType};
 use super::legacy::{InnerMessages, LegacyMessage, MIN_SIZE, Numbering};
@@ -139,9 +139,10 @@ impl<'a> Batch<'a> {
     /// The records, inflated if need be. Does not check the CRC.
     ///
     /// # Errors
-    /// [`RecordsError::TooLarge`] if they inflate to more than `limit` bytes; the others if the block
-    /// cannot be inflated. Each record is checked when it is reached.
+    /// [`RecordsError::TooLarge`] if they inflate to more than `limit` bytes and to more than 32 times
+    /// the batch; the others if the block cannot be inflated. Each record is checked when it is reached.
     pub fn records(&self, limit: usize) -> Result<BatchRecords<'a>, RecordsError> {
+        let limit = fair_limit(limit, self.bytes.len());
         match &self.kind {
             Kind::V2(header) => {
                 let payload = &self.bytes[HEADER_BYTES..];

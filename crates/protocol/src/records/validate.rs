@@ -14,9 +14,9 @@
 
 use super::batch::{Batch, Batches};
 use super::builder::{BuildError, RecordBatchBuilder};
-use super::compression::{Compression, CompressionLevels, Inflater, Outline};
+use super::compression::{Compression, CompressionLevels, Deflater, Inflater, Outline, fair_limit};
 use super::error::RecordsError;
-use super::header::{BatchHeader, HEADER_BYTES, TimestampType};
+use super::header::{Attributes, BatchHeader, HEADER_BYTES, LOG_OVERHEAD_BYTES, TimestampType};
 use super::legacy::{InnerMessages, LegacyMessage};
 use super::record::{EncodedHeaders, RawRecord};
 use bytes::Bytes;
@@ -66,14 +66,17 @@ pub struct ValidationRules {
     pub max_message_bytes: usize,
     /// How deep to look.
     pub validation: RecordValidation,
-    /// The most bytes that one compressed batch may inflate to.
+    /// The most bytes that one compressed batch may inflate to, unless that is less than 32 times its
+    /// compressed size.
     pub inflate_limit: usize,
     /// The leader's clock.
     pub now: Timestamp,
 }
 
 /// The default of [`ValidationRules::inflate_limit`]. Kafka 3.9 has no limit.
-pub const INFLATE_LIMIT: usize = 1 << 30;
+pub const INFLATE_LIMIT: usize = 128 << 20;
+/// The limit for the rare batches that have to be inflated as a whole to be written anew.
+const REBUILD_LIMIT: usize = 16 << 20;
 /// Record errors beyond this many are counted, not listed.
 const LISTED_RECORD_ERRORS: usize = 10_000;
 
@@ -94,6 +97,16 @@ impl ValidationRules {
             inflate_limit: INFLATE_LIMIT,
             now,
         }
+    }
+
+    /// How far `received` compressed bytes may be inflated to look at them.
+    fn walk_limit(&self, received: usize) -> usize {
+        fair_limit(self.inflate_limit, received)
+    }
+
+    /// How far they may be inflated in memory.
+    fn rebuild_limit(&self, received: usize) -> usize {
+        fair_limit(self.inflate_limit.min(REBUILD_LIMIT), received)
     }
 
     /// Why a record with `timestamp` (-1 if none) and `has_key` may not be appended.
@@ -394,15 +407,11 @@ fn validate_v2(
     let in_place =
         source == target || source == Compression::None && header.attributes.is_control();
     if !in_place {
-        return rebuild(header, payload, target, rules);
+        return recode(header, source, payload, target, rules);
     }
     let mut walk = Walk::new(rules, header.attributes.timestamp_type());
     if rules.validation == RecordValidation::Full || rules.compacted {
-        if source == Compression::None {
-            walk_plain(header, payload, &mut walk, |_, _| Ok(()))?;
-        } else {
-            walk_compressed(header, source, payload, &mut walk)?;
-        }
+        walk_any(header, source, payload, &mut walk)?;
         walk.finish()?;
         if !walk.in_order && source != Compression::None {
             return rebuild(header, payload, target, rules);
@@ -432,6 +441,7 @@ struct Walk<'r> {
     batch_type: TimestampType,
     index: i32,
     in_order: bool,
+    first_timestamp_delta: i64,
     max_timestamp: i64,
     errors: Vec<RecordError>,
     refused: usize,
@@ -444,6 +454,7 @@ impl<'r> Walk<'r> {
             batch_type,
             index: 0,
             in_order: true,
+            first_timestamp_delta: 0,
             max_timestamp: -1,
             errors: Vec::new(),
             refused: 0,
@@ -473,6 +484,9 @@ impl<'r> Walk<'r> {
     #[inline]
     fn outline(&mut self, header: &BatchHeader, outline: Outline) -> i64 {
         self.in_order &= outline.offset_delta == self.index;
+        if self.index == 0 {
+            self.first_timestamp_delta = outline.timestamp_delta;
+        }
         let timestamp = match self.batch_type {
             TimestampType::LogAppendTime => header.max_timestamp,
             TimestampType::CreateTime => header.timestamp(outline.timestamp_delta),
@@ -535,6 +549,20 @@ fn walk_plain<'a>(
     Err(ValidationError::invalid("more bytes than the batch's records"))
 }
 
+fn walk_any(
+    header: &BatchHeader,
+    codec: Compression,
+    payload: &[u8],
+    walk: &mut Walk<'_>,
+) -> Result<(), ValidationError> {
+    match codec {
+        Compression::None => walk_plain(header, payload, walk, |_, _| Ok(())),
+        Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd => {
+            walk_compressed(header, codec, payload, walk)
+        }
+    }
+}
+
 /// Walks compressed v2 records while they are inflated.
 fn walk_compressed(
     header: &BatchHeader,
@@ -545,7 +573,8 @@ fn walk_compressed(
     if header.record_count < 0 {
         return Err(ValidationError::invalid("negative record count"));
     }
-    let mut inflater = Inflater::new(codec, 2, payload, walk.rules.inflate_limit)?;
+    let limit = walk.rules.walk_limit(payload.len());
+    let mut inflater = Inflater::new(codec, 2, payload, limit)?;
     for _ in 0..header.record_count {
         let outline = inflater.next_outline()?;
         walk.outline(header, outline);
@@ -574,7 +603,57 @@ fn built(
     Ok(ValidatedBatch { header, payload: payload.into() })
 }
 
-/// Writes a v2 batch anew, in another codec or with its records numbered 0, 1, 2, ...
+/// Puts a v2 batch into another codec.
+///
+/// The records of every sane producer are, uncompressed, byte for byte what a rebuilt batch would hold:
+/// numbered from 0, timed from the first. They stream from one codec to the other through small buffers.
+fn recode(
+    header: &BatchHeader,
+    source: Compression,
+    payload: &[u8],
+    target: Compression,
+    rules: &ValidationRules,
+) -> Result<ValidatedBatch, ValidationError> {
+    let mut walk = Walk::new(rules, header.attributes.timestamp_type());
+    walk_any(header, source, payload, &mut walk)?;
+    walk.finish()?;
+    let sane = walk.in_order
+        && walk.first_timestamp_delta == 0
+        && header.attributes.timestamp_type() == TimestampType::CreateTime
+        && !header.attributes.has_delete_horizon();
+    if !sane {
+        return rebuild(header, payload, target, rules);
+    }
+    let room = rules.max_message_bytes.saturating_sub(HEADER_BYTES);
+    let mut deflater = Deflater::new(target, 2, rules.levels, room)?;
+    let limit = rules.walk_limit(payload.len());
+    Inflater::new(source, 2, payload, limit)?.copy_to(&mut deflater)?;
+    let payload = deflater.finish()?;
+    let max_timestamp = match rules.timestamp_type {
+        TimestampType::CreateTime => walk.max_timestamp,
+        TimestampType::LogAppendTime => rules.now.0,
+    };
+    let attributes = Attributes::default()
+        .with_compression(target)
+        .with_timestamp_type(rules.timestamp_type)
+        .with_transactional(header.attributes.is_transactional())
+        .with_control(header.attributes.is_control());
+    let too_large = |_| ValidationError::from(BuildError::TooLarge);
+    let mut header = BatchHeader {
+        base_offset: 0,
+        batch_length: i32::try_from(HEADER_BYTES - LOG_OVERHEAD_BYTES + payload.len())
+            .map_err(too_large)?,
+        partition_leader_epoch: -1,
+        attributes,
+        last_offset_delta: header.record_count.saturating_sub(1).max(0),
+        max_timestamp,
+        ..header.clone()
+    };
+    header.crc = header.compute_crc(&payload);
+    Ok(ValidatedBatch { header, payload: payload.into() })
+}
+
+/// Writes a v2 batch anew, record by record, numbered 0, 1, 2, ...
 fn rebuild(
     header: &BatchHeader,
     payload: &[u8],
@@ -585,7 +664,7 @@ fn rebuild(
         Compression::None => Cow::Borrowed(payload),
         codec
         @ (Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd) => {
-            Cow::Owned(codec.decompress(2, payload, rules.inflate_limit)?)
+            Cow::Owned(codec.decompress(2, payload, rules.rebuild_limit(payload.len()))?)
         }
     };
     let mut builder = builder(target, rules);
@@ -646,7 +725,8 @@ fn convert(
         if message.compression()? == Compression::None {
             add(&mut walk, message)?;
         } else {
-            let set = message.inflate(rules.inflate_limit)?;
+            let received = message.value.map_or(0, <[u8]>::len);
+            let set = message.inflate(rules.rebuild_limit(received))?;
             let numbering = InnerMessages::numbering(message, &set)?;
             let mut inner = InnerMessages::new(&set, numbering);
             while let Some(inner) = inner.next_message()? {

@@ -13,7 +13,8 @@ const MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 const FLAGS: u8 = 0x60;
 /// Blocks of 64 KiB.
 const BLOCK_DESCRIPTOR: u8 = 0x40;
-const BLOCK_BYTES: usize = 64 * 1024;
+/// Uncompressed bytes per block.
+pub(super) const BLOCK_BYTES: usize = 64 * 1024;
 /// High bit of a block's size: stored as it is.
 const STORED: u32 = 1 << 31;
 /// The best that LZ4 can do: each further byte of a match length adds 255.
@@ -25,27 +26,35 @@ fn header_checksum(bytes: &[u8]) -> u8 {
     XxHash32::oneshot(0, bytes).to_le_bytes()[1]
 }
 
-pub(super) fn compress(magic: u8, input: &[u8]) -> Result<Vec<u8>, RecordsError> {
-    let mut out = Vec::with_capacity(input.len() / 2 + 64);
+/// What a frame starts with.
+pub(super) fn begin(magic: u8, out: &mut Vec<u8>) {
+    let start = out.len();
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&[FLAGS, BLOCK_DESCRIPTOR]);
-    out.push(header_checksum(if magic == 0 { &out } else { &out[4..] }));
-    for chunk in input.chunks(BLOCK_BYTES) {
-        let start = out.len();
-        out.resize(start + 4 + block::get_maximum_output_size(chunk.len()), 0);
-        let length = block::compress_into(chunk, &mut out[start + 4..]).map_err(failed)?;
-        let (length, flag) = if length < chunk.len() {
-            (length, 0)
-        } else {
-            out[start + 4..start + 4 + chunk.len()].copy_from_slice(chunk);
-            (chunk.len(), STORED)
-        };
-        let prefix = u32::try_from(length).map_err(failed)? | flag;
-        out[start..start + 4].copy_from_slice(&prefix.to_le_bytes());
-        out.truncate(start + 4 + length);
-    }
+    let covered = if magic == 0 { start } else { start + 4 };
+    out.push(header_checksum(&out[covered..]));
+}
+
+/// Appends a block of at most [`BLOCK_BYTES`], as it is if that is shorter.
+pub(super) fn append(out: &mut Vec<u8>, chunk: &[u8]) -> Result<(), RecordsError> {
+    let start = out.len();
+    out.resize(start + 4 + block::get_maximum_output_size(chunk.len()), 0);
+    let length = block::compress_into(chunk, &mut out[start + 4..]).map_err(failed)?;
+    let (length, flag) = if length < chunk.len() {
+        (length, 0)
+    } else {
+        out[start + 4..start + 4 + chunk.len()].copy_from_slice(chunk);
+        (chunk.len(), STORED)
+    };
+    let prefix = u32::try_from(length).map_err(failed)? | flag;
+    out[start..start + 4].copy_from_slice(&prefix.to_le_bytes());
+    out.truncate(start + 4 + length);
+    Ok(())
+}
+
+/// The end mark.
+pub(super) fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; 4]);
-    Ok(out)
 }
 
 pub(super) struct Reader<'a> {

@@ -85,20 +85,9 @@ impl Compression {
         levels: CompressionLevels,
         input: &[u8],
     ) -> Result<Vec<u8>, RecordsError> {
-        match self {
-            Self::None => Ok(input.to_vec()),
-            Self::Gzip => {
-                let level = u32::try_from(levels.gzip).map_or_else(
-                    |_| flate2::Compression::default(),
-                    |level| flate2::Compression::new(level.clamp(1, 9)),
-                );
-                let mut encoder = GzEncoder::new(Vec::with_capacity(input.len() / 4 + 64), level);
-                encoder.write_all(input).and_then(|()| encoder.finish()).map_err(failed)
-            }
-            Self::Snappy => snappy::compress(input),
-            Self::Lz4 => lz4::compress(magic, input),
-            Self::Zstd => zstandard::compress(levels.zstd, input),
-        }
+        let mut deflater = Deflater::new(self, magic, levels, usize::MAX)?;
+        deflater.write(input)?;
+        deflater.finish()
     }
 
     /// Everything that `input` inflates to.
@@ -170,6 +159,135 @@ thread_local! {
 
 fn failed(error: impl fmt::Display) -> RecordsError {
     RecordsError::Invalid(format!("cannot inflate: {error}").into())
+}
+
+enum Packing {
+    Plain(Vec<u8>),
+    Gzip(GzEncoder<Vec<u8>>),
+    Zstd(zstandard::Encoder),
+    /// Of blocks that are compressed one by one.
+    Blocks {
+        codec: Compression,
+        block_bytes: usize,
+        block: Vec<u8>,
+        out: Vec<u8>,
+    },
+}
+
+/// Compresses piece by piece under a limit.
+pub(crate) struct Deflater {
+    packing: Packing,
+    limit: usize,
+}
+
+impl Deflater {
+    /// Makes at most `limit` bytes.
+    pub(crate) fn new(
+        codec: Compression,
+        magic: u8,
+        levels: CompressionLevels,
+        limit: usize,
+    ) -> Result<Self, RecordsError> {
+        let blocks = |block_bytes, out| {
+            let block = Vec::new();
+            Packing::Blocks { codec, block_bytes, block, out }
+        };
+        let mut out = Vec::new();
+        let packing = match codec {
+            Compression::None => Packing::Plain(out),
+            Compression::Gzip => {
+                let level = u32::try_from(levels.gzip).map_or_else(
+                    |_| flate2::Compression::default(),
+                    |level| flate2::Compression::new(level.clamp(1, 9)),
+                );
+                Packing::Gzip(GzEncoder::new(out, level))
+            }
+            Compression::Snappy => {
+                snappy::begin(&mut out);
+                blocks(snappy::BLOCK_BYTES, out)
+            }
+            Compression::Lz4 => {
+                lz4::begin(magic, &mut out);
+                blocks(lz4::BLOCK_BYTES, out)
+            }
+            Compression::Zstd => Packing::Zstd(zstandard::encoder(levels.zstd)?),
+        };
+        Ok(Self { packing, limit })
+    }
+
+    pub(crate) fn write(&mut self, mut input: &[u8]) -> Result<(), RecordsError> {
+        let made = match &mut self.packing {
+            Packing::Plain(out) => {
+                out.extend_from_slice(input);
+                out.len()
+            }
+            Packing::Gzip(encoder) => {
+                encoder.write_all(input).map_err(failed)?;
+                encoder.get_ref().len()
+            }
+            Packing::Zstd(encoder) => {
+                encoder.write_all(input).map_err(failed)?;
+                encoder.get_ref().len()
+            }
+            Packing::Blocks { codec, block_bytes, block, out } => {
+                while block.len() + input.len() >= *block_bytes {
+                    let (now, rest) = input.split_at(*block_bytes - block.len());
+                    input = rest;
+                    if block.is_empty() {
+                        append_block(*codec, out, now)?;
+                    } else {
+                        block.extend_from_slice(now);
+                        append_block(*codec, out, block)?;
+                        block.clear();
+                    }
+                    if out.len() > self.limit {
+                        break;
+                    }
+                }
+                block.extend_from_slice(input);
+                out.len()
+            }
+        };
+        self.within(made)
+    }
+
+    fn within(&self, made: usize) -> Result<(), RecordsError> {
+        match made <= self.limit {
+            true => Ok(()),
+            false => Err(RecordsError::TooLarge { limit: self.limit }),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Result<Vec<u8>, RecordsError> {
+        let limit = self.limit;
+        let out = match self.packing {
+            Packing::Plain(out) => out,
+            Packing::Gzip(encoder) => encoder.finish().map_err(failed)?,
+            Packing::Zstd(encoder) => encoder.finish().map_err(failed)?,
+            Packing::Blocks { codec, block, mut out, .. } => {
+                if !block.is_empty() {
+                    append_block(codec, &mut out, &block)?;
+                }
+                if codec == Compression::Lz4 {
+                    lz4::end(&mut out);
+                }
+                out
+            }
+        };
+        if out.len() <= limit { Ok(out) } else { Err(RecordsError::TooLarge { limit }) }
+    }
+}
+
+fn append_block(codec: Compression, out: &mut Vec<u8>, block: &[u8]) -> Result<(), RecordsError> {
+    if codec == Compression::Lz4 { lz4::append(out, block) } else { snappy::append(out, block) }
+}
+
+/// A batch may always inflate to this many times what was received: the work is in proportion then.
+const FAIR_RATIO: usize = 32;
+
+/// `limit`, or more for much that was received.
+pub(crate) fn fair_limit(limit: usize, received: usize) -> usize {
+    limit.max(received.saturating_mul(FAIR_RATIO))
 }
 
 enum Codec<'a> {
@@ -268,6 +386,17 @@ impl<'a> Inflater<'a> {
         self.produced += length;
         (self.at, self.end) = (0, length);
         Ok(length > 0)
+    }
+
+    /// Passes all that is left on, compressed anew.
+    pub(crate) fn copy_to(mut self, deflater: &mut Deflater) -> Result<(), RecordsError> {
+        loop {
+            deflater.write(self.chunk())?;
+            self.at = self.end;
+            if !self.fill()? {
+                return Ok(());
+            }
+        }
     }
 
     fn chunk(&self) -> &[u8] {

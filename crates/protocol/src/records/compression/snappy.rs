@@ -9,26 +9,28 @@ use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 const HEADER_BYTES: usize = 16;
-const BLOCK_BYTES: usize = 32 * 1024;
+/// Uncompressed bytes per block.
+pub(super) const BLOCK_BYTES: usize = 32 * 1024;
 /// The best that snappy can do: 64 bytes from a copy element of 3.
 const MAX_RATIO: usize = 22;
 
 const TRUNCATED: RecordsError = RecordsError::invalid("cannot inflate: snappy stream is cut off");
 
-pub(super) fn compress(input: &[u8]) -> Result<Vec<u8>, RecordsError> {
-    let mut out = Vec::with_capacity(HEADER_BYTES + input.len() / 2);
+/// What a stream starts with.
+pub(super) fn begin(out: &mut Vec<u8>) {
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 1]);
-    let mut encoder = Encoder::new();
-    for block in input.chunks(BLOCK_BYTES) {
-        let start = out.len();
-        out.resize(start + 4 + max_compress_len(block.len()), 0);
-        let length = encoder.compress(block, &mut out[start + 4..]).map_err(failed)?;
-        let prefix = u32::try_from(length).map_err(failed)?;
-        out[start..start + 4].copy_from_slice(&prefix.to_be_bytes());
-        out.truncate(start + 4 + length);
-    }
-    Ok(out)
+}
+
+/// Appends a block of at most [`BLOCK_BYTES`].
+pub(super) fn append(out: &mut Vec<u8>, block: &[u8]) -> Result<(), RecordsError> {
+    let start = out.len();
+    out.resize(start + 4 + max_compress_len(block.len()), 0);
+    let length = Encoder::new().compress(block, &mut out[start + 4..]).map_err(failed)?;
+    let prefix = u32::try_from(length).map_err(failed)?;
+    out[start..start + 4].copy_from_slice(&prefix.to_be_bytes());
+    out.truncate(start + 4 + length);
+    Ok(())
 }
 
 pub(super) struct Reader<'a> {

@@ -7,15 +7,18 @@ use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, get
 /// 128 MiB, the most that Kafka's reader accepts and that any level up to 22 uses. Pages of the
 /// window are touched only as output fills them, and output has its own limit.
 const WINDOW_LOG_MAX: u32 = 27;
-/// Largest context that a thread keeps: what level 3 needs, with room.
-const KEPT_BYTES: usize = 9 << 20;
+/// Largest context that a thread keeps: what level 3 needs, which is what clients use, with room.
+const KEPT_BYTES: usize = 3 << 20;
 
 thread_local! {
     static CONTEXT: Cell<Option<DCtx<'static>>> = const { Cell::new(None) };
 }
 
-pub(super) fn compress(level: i32, input: &[u8]) -> Result<Vec<u8>, RecordsError> {
-    zstd::bulk::compress(input, level.clamp(-131_072, 22)).map_err(failed)
+/// Compresses what is written to it.
+pub(super) type Encoder = zstd::stream::write::Encoder<'static, Vec<u8>>;
+
+pub(super) fn encoder(level: i32) -> Result<Encoder, RecordsError> {
+    Encoder::new(Vec::new(), level.clamp(-131_072, 22)).map_err(failed)
 }
 
 fn named(code: usize) -> RecordsError {

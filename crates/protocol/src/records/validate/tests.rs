@@ -1,4 +1,3 @@
-use super::super::header::Attributes;
 use super::*;
 use ValidationErrorKind::*;
 
@@ -176,6 +175,48 @@ fn the_topics_codec_wins_and_producer_fields_survive() {
 }
 
 #[test]
+fn recoding_gives_what_rebuilding_would_and_wrong_deltas_are_rebuilt() {
+    let records = [(Some("a"), 50), (None, 20), (Some("c"), 90)];
+    let input = batch(RecordBatchBuilder::new().compression(Compression::Zstd), &records);
+    for target in [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4] {
+        let rules = ValidationRules { compression: Some(target), ..rules() };
+        let header = BatchHeader::parse(&input).unwrap();
+        let recoded = only(validate(&input, &rules).unwrap());
+        let rebuilt = rebuild(&header, &input[61..], target, &rules).unwrap();
+        assert_eq!(recoded, rebuilt, "{target}");
+    }
+    // A base timestamp that is not the first record's: all deltas change.
+    let rules = ValidationRules { compression: Some(Compression::None), ..rules() };
+    let mut records = Vec::new();
+    let none = EncodedHeaders::default();
+    super::super::record::write_record(&mut records, -5, 0, None, Some(b"v"), none);
+    let payload = Compression::Lz4.compress(2, CompressionLevels::DEFAULT, &records).unwrap();
+    let shifted = RecordBatchBuilder::new().compression(Compression::Lz4);
+    let mut header = BatchHeader::parse(&batch(shifted, &[(None, 50)])).unwrap();
+    header.batch_length = i32::try_from(49 + payload.len()).unwrap();
+    header.crc = header.compute_crc(&payload);
+    let input = [&header.encode()[..], &payload].concat().into();
+    let rebuilt = only(validate(&input, &rules).unwrap());
+    assert_eq!((rebuilt.header.base_timestamp, rebuilt.header.max_timestamp), (45, 45));
+    assert_eq!(RawRecord::take(&rebuilt.payload, &mut 0).unwrap().timestamp_delta, 0);
+}
+
+#[test]
+fn a_batch_may_inflate_in_proportion_or_up_to_the_limit() {
+    let rules = ValidationRules { inflate_limit: 100, ..rules() };
+    let sizes = |value: &[u8]| {
+        let mut builder = RecordBatchBuilder::new().compression(Compression::Zstd);
+        builder.append(None, None, Some(value)).unwrap();
+        validate(&builder.build().unwrap(), &rules).map(|_| ()).map_err(|error| error.kind)
+    };
+    assert_eq!(sizes(&[7; 50]), Ok(()));
+    assert_eq!(sizes(&[7; 50_000]), Err(MessageTooLarge));
+    let mixed: Vec<u8> =
+        (0..50_000u32).map(|i| (i.wrapping_mul(i) >> 7).to_le_bytes()[0]).collect();
+    assert_eq!(sizes(&mixed), Ok(()), "large, but so is what was received");
+}
+
+#[test]
 fn a_rebuilt_batch_must_fit_again() {
     let mut builder = RecordBatchBuilder::new().compression(Compression::Zstd);
     builder.append(None, None, Some(&[0; 10_000])).unwrap();
@@ -224,6 +265,10 @@ fn compressed_records_across_chunks_are_checked_too() {
     assert!(validate(&input, &rules()).is_ok());
     let low = ValidationRules { inflate_limit: 300_000, ..rules() };
     assert_eq!(kind(&input, &low), MessageTooLarge);
+    let recoded = ValidationRules { compression: Some(Compression::Snappy), ..rules() };
+    let snappy = only(validate(&input, &recoded).unwrap());
+    let plain = Compression::Snappy.decompress(2, &snappy.payload, 1 << 20).unwrap();
+    assert_eq!(Ok(plain), Compression::Zstd.decompress(2, &input[61..], 1 << 20));
     let fewer = with(&input, |h| (h.record_count, h.last_offset_delta) = (4, 3));
     assert_eq!(kind(&fewer, &rules()), InvalidRecord);
     let more = with(&input, |h| (h.record_count, h.last_offset_delta) = (6, 5));
