@@ -4,7 +4,7 @@
 //! someone decides what clients are told.
 
 use crate::partition::{AppendFailure, CoordinatorAppendFailure, DeleteFailure, OffsetFailure};
-use crate::partition::{ReadFailure, Refusal};
+use crate::partition::{MoveRefusal, ReadFailure, Refusal};
 use crate::partitions::HostError;
 use ::group::WriteError;
 use protocol::ErrorCode;
@@ -170,5 +170,14 @@ pub(crate) fn host_error(error: &HostError) -> ErrorCode {
     match error {
         HostError::InconsistentTopicId => ErrorCode::InconsistentTopicId,
         HostError::Log(error) => log_error(error),
+    }
+}
+
+pub(crate) fn move_refusal(refusal: &MoveRefusal) -> ErrorCode {
+    match refusal {
+        // Kafka keeps the code that it had before there was NOT_LEADER_OR_FOLLOWER.
+        MoveRefusal::NotHere => ErrorCode::ReplicaNotAvailable,
+        MoveRefusal::Offline => ErrorCode::KafkaStorageError,
+        MoveRefusal::Log(error) => log_error(error),
     }
 }

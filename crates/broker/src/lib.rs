@@ -15,6 +15,7 @@ mod handlers;
 mod inbox;
 mod janitor;
 pub mod listener;
+mod mover;
 pub mod log_levels;
 pub mod output;
 mod partition;

@@ -17,6 +17,7 @@ mod append;
 mod coordinator_log;
 mod describe;
 mod read;
+mod relocation;
 mod role;
 mod settings;
 mod upkeep;
@@ -30,11 +31,13 @@ pub(crate) use describe::{
     DeleteFailure, Found, OffsetFailure, OffsetLookup, OffsetQuery, ReplicaSize,
 };
 pub(crate) use read::{PartitionRead, Read, ReadFailure, Replica};
+pub(crate) use relocation::{Ended, MoveRefusal, Relocation, reopen};
 pub(crate) use role::{Assignment, Role};
 pub(crate) use settings::PartitionSettings;
 pub(crate) use watch::{Interest, Isolation, Wake, Watcher};
 
 use crate::committer::Committer;
+use crate::mover::Mover;
 pub(crate) use append::Effects;
 use append::{Queue, Uncommitted, Unflushed};
 use arc_swap::ArcSwap;
@@ -62,6 +65,8 @@ pub(crate) struct Environment {
     pub(crate) clock: Arc<dyn Clock>,
     /// Who flushes.
     pub(crate) committer: Committer,
+    /// Who moves logs between directories.
+    pub(crate) mover: Mover,
     /// Where leaders propose changes of their ISR.
     pub(crate) proposals: Box<dyn IsrProposals>,
 }
@@ -122,6 +127,7 @@ struct State {
     role: Role,
     log: Log,
     work: Option<Box<Work>>,
+    moving: Option<Box<relocation::Move>>,
     /// When to look for old segments if nobody opens the log before.
     retention_due: Option<Timestamp>,
     /// Whether somebody needed the log since the janitor last asked.
@@ -176,8 +182,14 @@ impl Partition {
             OpenOrClosed::Open(log) => Log::Open(log),
             OpenOrClosed::Closed(log) => Log::Closed(log),
         };
-        let state =
-            State { role: Role::Unassigned, log, work: None, retention_due: None, was_used: false };
+        let state = State {
+            role: Role::Unassigned,
+            log,
+            work: None,
+            moving: None,
+            retention_due: None,
+            was_used: false,
+        };
         Self { topic, index, state: Mutex::new(state), writer_left: Condvar::new() }
     }
 

@@ -5,7 +5,7 @@
 //! all for each.
 
 use crate::partition::{Assignment, Environment, HostedTopic, OpenOrClosed, Partition};
-use crate::partition::{PartitionSettings, ReplicaSize};
+use crate::partition::{PartitionSettings, ReplicaSize, reopen};
 use arc_swap::ArcSwap;
 use model::{TopicId, TopicName, TopicPartition};
 use parking_lot::Mutex;
@@ -13,10 +13,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use storage::{ClosedLog, LogError};
+use storage::{ClosedLog, LogDirectory, LogError};
 use tracing::{info, warn};
 
 const SHARDS: usize = 128;
+
+/// For so many partitions that do not exist it is remembered where their logs are to be.
+const MOST_PREFERENCES: usize = 10_000;
 
 /// All partitions on this broker.
 #[derive(Debug)]
@@ -27,6 +30,10 @@ pub(crate) struct Partitions {
     /// Logs that no controller has spoken of, or whose partition was stopped without being deleted.
     /// The lock also orders changes of the maps.
     unclaimed: Mutex<BTreeMap<TopicPartition, ClosedLog>>,
+    /// Copies of moves that the last stop interrupted.
+    copies: Mutex<BTreeMap<TopicPartition, ClosedLog>>,
+    /// Where to create logs that were asked to be moved before they existed.
+    preferred: Mutex<BTreeMap<TopicPartition, Arc<LogDirectory>>>,
 }
 
 /// The partitions of one topic on this broker.
@@ -56,8 +63,12 @@ pub(crate) enum HostError {
 impl Partitions {
     /// No partitions but the logs that were found at start.
     pub(crate) fn new(environment: Arc<Environment>, found: Vec<ClosedLog>) -> Self {
-        let unclaimed = found.into_iter().map(|log| (log.topic_partition().clone(), log)).collect();
+        let named = |log: ClosedLog| (log.topic_partition().clone(), log);
+        let (copies, logs): (Vec<_>, Vec<_>) = found.into_iter().partition(ClosedLog::is_future);
+        let unclaimed = logs.into_iter().map(named).collect();
         Self {
+            copies: Mutex::new(copies.into_iter().map(named).collect()),
+            preferred: Mutex::default(),
             environment,
             by_name: Shards::default(),
             by_id: Shards::default(),
@@ -140,7 +151,11 @@ impl Partitions {
                     partition
                 }),
             };
-            results.push(partition.and_then(|partition| Ok(partition.assign(assignment)?)));
+            results.push(partition.and_then(|partition| {
+                partition.assign(assignment)?;
+                self.resume_move(&partition);
+                Ok(())
+            }));
         }
         self.set(topic, id, Hosted { topic: hosted, partitions });
         drop(unclaimed);
@@ -164,8 +179,44 @@ impl Partitions {
         }
         let config = Arc::clone(&topic.settings.load().log);
         let now = self.environment.clock.timestamp();
-        let log = self.environment.logs.create(name, topic.id(), config, None, now)?;
+        let preferred = self.preferred.lock().remove(&name);
+        let preferred = preferred.as_ref().filter(|directory| !directory.is_offline());
+        let log = self.environment.logs.create(name, topic.id(), config, preferred, now)?;
         Ok(OpenOrClosed::Open(Box::new(log)))
+    }
+
+    /// Goes on with a move of the partition that the last stop interrupted.
+    fn resume_move(&self, partition: &Arc<Partition>) {
+        let copy = {
+            let mut copies = self.copies.lock();
+            if copies.is_empty() {
+                return;
+            }
+            copies.remove(&partition.topic_partition())
+        };
+        let now = self.environment.clock.timestamp();
+        if let Some(copy) =
+            copy.and_then(|copy| reopen(copy, &partition.topic.settings.load(), now))
+        {
+            self.environment.mover.ask(partition.resume_move(copy));
+        }
+    }
+
+    /// A log that does not exist yet is to be created in `directory`.
+    pub(crate) fn prefer(&self, partition: TopicPartition, directory: Arc<LogDirectory>) {
+        let mut preferred = self.preferred.lock();
+        // A client may ask for what will never exist.
+        if preferred.len() < MOST_PREFERENCES {
+            preferred.insert(partition, directory);
+        }
+    }
+
+    /// The copies of moves under way, with their sizes.
+    pub(crate) fn copies(&self) -> Vec<(TopicPartition, ReplicaSize)> {
+        let copy = |partition: Arc<Partition>| {
+            Some((partition.topic_partition(), partition.move_progress()?))
+        };
+        self.all().into_iter().filter_map(copy).collect()
     }
 
     /// Ends this broker's part in a partition. With `delete` its log is deleted, also if it was never
@@ -264,6 +315,7 @@ impl Partitions {
         self.by_name.clear();
         self.by_id.clear();
         self.unclaimed.lock().clear();
+        self.copies.lock().clear();
         is_clean
     }
 

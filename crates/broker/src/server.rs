@@ -10,6 +10,7 @@ use crate::inbox::{Inbox, News};
 use crate::janitor::{Janitor, JanitorStop};
 use crate::listener::{Acceptor, AcceptorStop, Admissions, ConnectionLimits, ReactorDoor};
 use crate::listener::{Listener, SocketSettings, bind};
+use crate::mover::Mover;
 use crate::partition;
 use crate::partitions::Partitions;
 use crate::producer_ids::{ProducerIdBlock, ProducerIdSource, ProducerIds};
@@ -113,6 +114,7 @@ pub struct Server {
     janitor: JoinHandle<()>,
     janitor_stop: JanitorStop,
     committer: JoinHandle<()>,
+    mover: JoinHandle<()>,
     store: Arc<LocalStore>,
     broker_epoch: BrokerEpoch,
 }
@@ -175,6 +177,8 @@ impl Server {
         let broker_epoch = start_controller(&control, membership, &broker, &listeners)?;
 
         let committer = spawn("committer", move || committer.run())?;
+        let mover = broker.partitions.environment().mover.clone();
+        let mover = spawn("mover", move || mover.run())?;
         let janitor_stop = JanitorStop::default();
         let janitor = {
             let (broker, stop) = (Arc::clone(&broker), janitor_stop.clone());
@@ -235,6 +239,7 @@ impl Server {
             janitor,
             janitor_stop,
             committer,
+            mover,
             store,
             broker_epoch,
         })
@@ -256,6 +261,7 @@ impl Server {
     pub fn stop(self, bound: Duration) {
         let Self { broker, acceptor, acceptor_stop, reactors, reactor_ended, control, .. } = self;
         let (janitor, janitor_stop, committer) = (self.janitor, self.janitor_stop, self.committer);
+        let mover = self.mover;
         let (store, broker_epoch) = (self.store, self.broker_epoch);
         let deadline = broker.clock.now() + bound;
         acceptor_stop.stop();
@@ -282,6 +288,8 @@ impl Server {
         store.shut_down();
         janitor_stop.stop();
         join(janitor);
+        broker.partitions.environment().mover.stop();
+        join(mover);
         broker.partitions.environment().committer.stop();
         join(committer);
         broker.partitions.close();
@@ -317,6 +325,7 @@ fn open_partitions(
         logs: Arc::new(logs),
         clock: Arc::clone(clock),
         committer: Committer::default(),
+        mover: Mover::default(),
         proposals: Box::new(Alone),
     };
     Ok(Partitions::new(Arc::new(shared), found))

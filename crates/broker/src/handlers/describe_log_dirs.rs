@@ -26,7 +26,9 @@ fn describe_log_dirs(broker: &Arc<Broker>, request: Request<DescribeLogDirsReque
     });
     let mut directories: BTreeMap<PathBuf, BTreeMap<String, Vec<DescribeLogDirsPartition>>> =
         BTreeMap::new();
-    for (name, size) in broker.partitions.sizes() {
+    let live = broker.partitions.sizes().into_iter().map(|(name, size)| (name, size, false));
+    let copies = broker.partitions.copies().into_iter().map(|(name, size)| (name, size, true));
+    for (name, size, is_future_key) in live.chain(copies) {
         if wanted.as_ref().is_some_and(|wanted| !wanted.contains(&(&*name.topic, name.partition))) {
             continue;
         }
@@ -35,7 +37,7 @@ fn describe_log_dirs(broker: &Arc<Broker>, request: Request<DescribeLogDirsReque
             partition_index: name.partition,
             partition_size: i64::try_from(size.bytes).unwrap_or(i64::MAX),
             offset_lag: size.offset_lag,
-            is_future_key: false,
+            is_future_key,
         });
     }
     let results = broker.partitions.environment().logs.directories().iter().map(|directory| {

@@ -3,6 +3,7 @@
 mod admin;
 mod alter_configs;
 mod alter_partition_reassignments;
+mod alter_replica_log_dirs;
 pub(crate) mod api_versions;
 mod create_partitions;
 mod create_topics;
@@ -44,6 +45,7 @@ use std::sync::Arc;
 pub(crate) static APIS: &[Api] = &[
     alter_configs::API,
     alter_partition_reassignments::API,
+    alter_replica_log_dirs::API,
     api_versions::API,
     create_partitions::API,
     create_topics::API,

@@ -236,6 +236,7 @@ impl Partition {
             let mut state = self.quiesce(self.state.lock());
             state.role = Role::Unassigned;
             state.give_up_waits(&mut effects);
+            state.call_move_off();
             state.work = None;
             match std::mem::replace(&mut state.log, Log::Gone) {
                 Log::Open(log) => Some(OpenOrClosed::Open(log)),

@@ -41,7 +41,7 @@ impl World {
         let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let config = LogDirectoriesConfig {
-            paths: vec!["/data".into()],
+            paths: vec!["/data".into(), "/other".into()],
             broker_id: BrokerId(0),
             max_open_files: 100,
             tail_cache_bytes: 1 << 20,
@@ -55,6 +55,7 @@ impl World {
             logs: Arc::new(logs),
             clock: Arc::clone(&clock) as _,
             committer: Committer::default(),
+            mover: Mover::default(),
             proposals: Box::new(Proposals(Arc::clone(&proposals))),
         };
         let partitions = Partitions::new(Arc::new(environment), found);
@@ -446,4 +447,70 @@ fn old_segments_go_and_readers_are_told() {
     world.clock.advance(Duration::from_secs(61));
     partition.apply_retention(world.clock.timestamp());
     assert!(partition.log_start_offset() >= 4);
+}
+
+#[test]
+fn a_log_moves_to_another_directory_with_everything_in_it() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[("segment.bytes", "2000")]);
+    for sequence in 0..20 {
+        world.append(&idempotent(1, sequence), true);
+    }
+    world.lead(&[0], &[0], 4, &[("segment.bytes", "2000")]);
+    let partition = world.partition();
+    partition.delete_before(Timestamp(0), Some(Offset(3))).unwrap();
+    let environment = Arc::clone(world.partitions.environment());
+    let (from, to) = {
+        let own = partition.replica_size().unwrap().directory;
+        let mut all = environment.logs.directories().to_vec();
+        all.sort_by_key(|directory| directory.path() != own);
+        (Arc::clone(&all[0]), Arc::clone(&all[1]))
+    };
+    assert!(partition.move_to(&from).unwrap().is_none(), "it is there");
+    environment.mover.ask(partition.move_to(&to).unwrap().unwrap());
+    assert!(partition.move_to(&to).unwrap().is_none(), "it is on its way");
+    assert_eq!(partition.move_progress().unwrap().directory, to.path());
+    world.append(&idempotent(1, 20), true);
+    environment.mover.run_once();
+    assert_eq!(partition.replica_size().unwrap().directory, to.path());
+    assert!(partition.move_progress().is_none());
+    assert_eq!(partition.log_start_offset(), 3);
+    assert_eq!(world.append(&idempotent(1, 20), true).offset(), Some(20), "a duplicate still");
+    assert_eq!(world.append(&idempotent(1, 21), true).offset(), Some(21));
+    let end = partition.end_of_epoch(Timestamp(0), None, LeaderEpoch(0)).unwrap().unwrap();
+    assert_eq!(end.end_offset, Offset(20), "epoch 4 began there");
+    let restarted = world.restarted();
+    restarted.lead(&[0], &[0], 5, &[]);
+    assert_eq!(restarted.partition().replica_size().unwrap().directory, to.path());
+    assert_eq!(restarted.append(&idempotent(1, 22), true).offset(), Some(22));
+}
+
+#[test]
+fn a_move_can_be_called_off_and_goes_on_after_a_restart() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[]);
+    world.append(&batch(), true);
+    let partition = world.partition();
+    let environment = Arc::clone(world.partitions.environment());
+    let own = partition.replica_size().unwrap().directory;
+    let find = |is_own: bool| {
+        let directories = environment.logs.directories();
+        let found = directories.iter().find(|directory| (directory.path() == own) == is_own);
+        Arc::clone(found.unwrap())
+    };
+    let (from, to) = (find(true), find(false));
+    environment.mover.ask(partition.move_to(&to).unwrap().unwrap());
+    assert!(partition.move_to(&from).unwrap().is_none());
+    environment.mover.run_once();
+    assert_eq!(partition.replica_size().unwrap().directory, own);
+    assert!(partition.move_progress().is_none());
+
+    let interrupted = partition.move_to(&to).unwrap().unwrap();
+    assert!(matches!(interrupted.run(|| true), Ended::Interrupted));
+    let restarted = world.restarted();
+    restarted.lead(&[0], &[0], 1, &[]);
+    assert!(restarted.partition().move_progress().is_some());
+    restarted.partitions.environment().mover.run_once();
+    assert_eq!(restarted.partition().replica_size().unwrap().directory, to.path());
+    assert_eq!(restarted.contents().len(), 1);
 }

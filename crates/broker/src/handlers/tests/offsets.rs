@@ -161,3 +161,24 @@ fn log_directories_tell_what_is_in_them() {
     let nothing = client.call(4, &DescribeLogDirsRequest { topics: Some(Vec::new()) });
     assert!(nothing.results[0].topics.is_empty());
 }
+
+#[test]
+fn logs_move_only_between_directories_of_the_broker() {
+    use protocol::messages::alter_replica_log_dirs_request::{
+        AlterReplicaLogDir, AlterReplicaLogDirTopic,
+    };
+    let running = Running::start();
+    running.host("t", TOPIC_ID, 1, &[]);
+    let own = running.directory.as_ref().unwrap().path().to_str().unwrap().to_owned();
+    let mut client = running.connect();
+    let mut ask = |path: &str, topic: &str| {
+        let topics = vec![AlterReplicaLogDirTopic { name: topic.into(), partitions: vec![0] }];
+        let dirs = vec![AlterReplicaLogDir { path: path.into(), topics }];
+        let response = client.call(2, &protocol::messages::AlterReplicaLogDirsRequest { dirs });
+        ErrorCode::from_code(response.results[0].partitions[0].error_code).unwrap()
+    };
+    assert_eq!(ask(&own, "t"), ErrorCode::None, "it is there");
+    assert_eq!(ask("/nowhere", "t"), ErrorCode::LogDirNotFound);
+    assert_eq!(ask(&own, "unknown"), ErrorCode::UnknownTopicOrPartition);
+    assert_eq!(ask(&own, &"x".repeat(230)), ErrorCode::InvalidTopicException);
+}
