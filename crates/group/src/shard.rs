@@ -314,8 +314,12 @@ impl GroupShard {
         self.remove(now, records, dying, None, actions);
     }
 
-    /// Removes every group's offsets in topics that no longer exist.
+    /// Removes every group's offsets in topics that no longer exist; and with them, as Kafka does, whatever group is
+    /// empty and has none.
     pub fn topics_deleted(&mut self, now: Now, topics: &[TopicName], actions: &mut Vec<Action>) {
+        if topics.is_empty() {
+            return;
+        }
         let (mut records, mut dying) = (Vec::new(), Vec::new());
         let unsettled = self.unsettled();
         for group in self.log.state().groups.values() {

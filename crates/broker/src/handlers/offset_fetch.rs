@@ -190,7 +190,15 @@ impl Fetching {
                 partition_index,
                 committed_offset: offset.offset,
                 committed_leader_epoch: offset.leader_epoch.unwrap_or(-1),
-                metadata: Some(offset.metadata.as_deref().unwrap_or_default().into()),
+                // ZooKeeper kept only the number.
+                metadata: Some(
+                    offset
+                        .metadata
+                        .as_deref()
+                        .filter(|_| self.version > 0)
+                        .unwrap_or_default()
+                        .into(),
+                ),
                 error_code: 0,
             },
             FetchedOffset::Unstable => {

@@ -824,6 +824,19 @@ fn deleting_a_topic_deletes_its_offsets_those_being_written_too() {
 }
 
 #[test]
+fn an_empty_group_without_offsets_lasts_until_somebody_cleans_up() {
+    let mut w = world();
+    let a = w.stable(&[joining()]).remove(0);
+    w.leave(&a.member, None).unwrap();
+    let mut actions = Vec::new();
+    w.shard.topics_deleted(w.now, &[], &mut actions);
+    w.settle(actions);
+    assert_eq!((w.state(), w.reloaded().state()), ("Empty", "Empty"));
+    w.wait(600_000);
+    assert_eq!((w.state(), w.reloaded().state()), ("Dead", "Dead"));
+}
+
+#[test]
 fn offsets_of_a_topic_that_members_read_cannot_be_deleted() {
     let mut w = world();
     let a = w.stable(&[joining()]).remove(0);
