@@ -63,9 +63,10 @@ fn one(found: Result<(BrokerId, Endpoint), ErrorCode>) -> FindCoordinatorRespons
     FindCoordinatorResponse {
         error_code: place.error.code(),
         // Kafka says NONE where there is no error.
-        error_message: Some(match place.error {
-            ErrorCode::None => "NONE".into(),
-            error => error.message().into(),
+        error_message: Some(if place.error == ErrorCode::None {
+            "NONE".into()
+        } else {
+            place.error.message().into()
         }),
         node_id: place.node_id,
         host: place.host.as_str().into(),

@@ -10,6 +10,7 @@
 
 use crate::Broker;
 use crate::dispatch::{Api, api};
+use crate::groups::{OFFSETS_TOPIC, offsets_topic};
 use crate::request::{Outcome, Request};
 use bytestring::ByteString;
 use controller::{NewTopic, validate_topic_name};
@@ -161,11 +162,14 @@ fn create(broker: &Arc<Broker>, image: &ClusterImage, names: &[&ByteString]) -> 
     };
     let topics = names
         .iter()
-        .map(|name| NewTopic {
-            name: name.to_string(),
-            partitions,
-            replication_factor,
-            ..Default::default()
+        .map(|name| match &***name {
+            OFFSETS_TOPIC => offsets_topic(&config),
+            name => NewTopic {
+                name: name.to_owned(),
+                partitions,
+                replication_factor,
+                ..Default::default()
+            },
         })
         .collect();
     if controller.auto_create_topics(topics) {
