@@ -6,7 +6,10 @@ use broker::config::BrokerConfig;
 use broker::server::{Environment, Server};
 use platform::clock::SystemClock;
 use platform::random::SystemRandom;
-use protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
+use protocol::messages::metadata_request::MetadataRequestTopic;
+use protocol::messages::{
+    ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse,
+};
 use protocol::{ApiKey, ErrorCode, Message, Reader, RequestHeader, Writer};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -275,6 +278,96 @@ fn at_max_connections_the_next_waits_for_one_to_go() {
 fn an_idle_connection_is_closed() {
     let running = Running::start_with(&[("connections.max.idle.ms", "150")]);
     running.connect().expect_close();
+}
+
+impl Client {
+    fn metadata(
+        &mut self,
+        version: i16,
+        client_id: Option<&str>,
+        topics: Option<&[&str]>,
+    ) -> MetadataResponse {
+        let mut writer = Writer::new_frame();
+        let header = RequestHeader {
+            api_key: ApiKey::Metadata,
+            api_version: version,
+            correlation_id: 4,
+            client_id: client_id.map(Into::into),
+        };
+        header.encode(&mut writer).unwrap();
+        let named =
+            |&name: &&str| MetadataRequestTopic { name: Some(name.into()), ..Default::default() };
+        let body = MetadataRequest {
+            topics: topics.map(|topics| topics.iter().map(named).collect()),
+            allow_auto_topic_creation: version < 4,
+            ..Default::default()
+        };
+        body.encode(&mut writer, version).unwrap();
+        self.send(&writer.flatten_frame());
+        let mut reader = Reader::new(self.receive().into());
+        let correlation_id =
+            protocol::decode_response_header(&mut reader, ApiKey::Metadata, version).unwrap();
+        assert_eq!(correlation_id, 4);
+        MetadataResponse::decode(&mut reader, version).unwrap()
+    }
+}
+
+#[test]
+fn a_client_id_may_be_null_or_empty_in_every_version() {
+    let running = Running::start();
+    let mut client = running.connect();
+    for version in 0..=13 {
+        for client_id in [None, Some(""), Some("me")] {
+            let answer = client.metadata(version, client_id, Some(&[]));
+            let [broker] = answer.brokers.as_slice() else { panic!("{answer:?}") };
+            assert_eq!((broker.node_id, broker.port), (0, i32::from(running.address.port())));
+        }
+    }
+}
+
+#[test]
+fn a_missing_topic_is_created_if_both_sides_allow_it() {
+    let running = Running::start();
+    let mut client = running.connect();
+    for version in 4..=13 {
+        let answer = client.metadata(version, None, Some(&["new", "not legal", "new"]));
+        let codes: Vec<_> =
+            answer.topics.iter().map(|t| (t.name.as_deref(), t.error_code)).collect();
+        assert_eq!(codes, [(Some("new"), 3), (Some("not legal"), 17)], "version {version}");
+    }
+    assert_eq!(client.metadata(1, None, Some(&["new"])).topics[0].error_code, 5);
+    // Metadata is what a client waits with.
+    let topic = loop {
+        let answer = client.metadata(9, None, Some(&["new"]));
+        if answer.topics[0].error_code == 0 {
+            break answer.topics[0].clone();
+        }
+    };
+    let [partition] = topic.partitions.as_slice() else { panic!("{topic:?}") };
+    assert_eq!((partition.leader_id, partition.leader_epoch), (0, 0));
+    let names = |answer: MetadataResponse| answer.topics.len();
+    assert_eq!(names(client.metadata(0, None, Some(&[]))), 1, "in v0 none means all");
+    assert_eq!(names(client.metadata(1, None, Some(&[]))), 0, "later it means none");
+    assert_eq!(names(client.metadata(1, None, None)), 1);
+    let by_id = |id| MetadataRequestTopic { topic_id: id, name: None };
+    let known = client.metadata(12, None, None).topics[0].topic_id;
+    for (id, code) in [(known, 0), (model::TopicId([7; 16]), 100)] {
+        let mut writer = Writer::new_frame();
+        let header = RequestHeader {
+            api_key: ApiKey::Metadata,
+            api_version: 12,
+            correlation_id: 4,
+            client_id: None,
+        };
+        header.encode(&mut writer).unwrap();
+        let body = MetadataRequest { topics: Some(vec![by_id(id)]), ..Default::default() };
+        body.encode(&mut writer, 12).unwrap();
+        client.send(&writer.flatten_frame());
+        let mut reader = Reader::new(client.receive().into());
+        protocol::decode_response_header(&mut reader, ApiKey::Metadata, 12).unwrap();
+        let answer = MetadataResponse::decode(&mut reader, 12).unwrap();
+        assert_eq!((answer.topics[0].error_code, answer.topics[0].topic_id), (code, id));
+    }
 }
 
 #[test]
