@@ -100,6 +100,13 @@ pub trait Disk: Debug + Send + Sync {
     /// The system's error; fatal for that directory, never to be retried.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
 
+    /// Makes everything below a directory durable: files and names, however many. Costs as much as the
+    /// whole volume has to write, so it is for the end of a broker's life.
+    ///
+    /// # Errors
+    /// The system's error; fatal for that directory, never to be retried.
+    fn sync_everything(&self, directory: &Path) -> io::Result<()>;
+
     /// Size of the volume that holds `path`.
     ///
     /// # Errors

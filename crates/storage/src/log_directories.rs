@@ -12,6 +12,7 @@ use crate::deletions::Deletions;
 use crate::directory_name::{self, DirectoryName};
 use crate::error::{DiskError, LogError};
 use crate::files::{FileCache, lock};
+use crate::flush::FlushWork;
 use crate::log_config::LogConfig;
 use crate::meta_properties::MetaProperties;
 use crate::partition_log::{ClosedLog, PartitionLog};
@@ -30,6 +31,8 @@ use tracing::{error, info, warn};
 
 const LOCK: &str = ".lock";
 const CLEAN_MARKER: &str = ".kafka_cleanshutdown";
+/// If more logs than this have to be synced at the end, their volume is synced as a whole.
+const SYNCED_ONE_BY_ONE: usize = 16;
 
 /// Settings of [`LogDirectories`].
 #[derive(Clone, Debug)]
@@ -102,6 +105,10 @@ pub struct LogDirectory {
     lock: Mutex<Option<Box<dyn Lock>>>,
     meta: Mutex<MetaProperties>,
     logs: Mutex<Logs>,
+    /// What was written of logs that were closed since the start, and is not synced.
+    settled: Mutex<BTreeMap<(TopicPartition, bool), (Arc<LogEntry>, FlushWork)>>,
+    /// Whether a high watermark moved since they were last written.
+    high_watermarks_moved: AtomicBool,
     /// What was last written, so that nothing is written twice; also the lock of the files.
     written: Mutex<BTreeMap<&'static str, String>>,
 }
@@ -188,6 +195,41 @@ impl LogDirectory {
         Ok(())
     }
 
+    /// Called often: the flag is only written when it has to be.
+    pub(crate) fn high_watermark_moved(&self) {
+        if !self.high_watermarks_moved.load(Ordering::Relaxed) {
+            self.high_watermarks_moved.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes over what a closed log has to sync: it can wait, for nothing relies on it before the
+    /// recovery point or the clean-shutdown marker says so.
+    pub(crate) fn settle(&self, entry: &Arc<LogEntry>, work: FlushWork) {
+        let key = (entry.name.clone(), entry.is_future());
+        lock(&self.settled).insert(key, (Arc::clone(entry), work));
+    }
+
+    /// The log is open again, or deleted.
+    pub(crate) fn unsettle(&self, entry: &LogEntry) {
+        lock(&self.settled).remove(&(entry.name.clone(), entry.is_future()));
+    }
+
+    fn sync_settled(&self) -> Result<(), DiskError> {
+        let settled = std::mem::take(&mut *lock(&self.settled));
+        let sync = || {
+            if settled.len() > SYNCED_ONE_BY_ONE {
+                return self.disk().sync_everything(&self.path);
+            }
+            settled.values().try_for_each(|(_, work)| work.run())
+        };
+        sync().map_err(DiskError::at("sync", &self.path))?;
+        for (entry, work) in settled.values() {
+            entry.set_recovery_point(entry.recovery_point().max(work.up_to));
+            entry.set_stopped(Stopped::Clean);
+        }
+        Ok(())
+    }
+
     pub(crate) fn write_recovery_points(&self) -> Result<(), DiskError> {
         self.write_checkpoint(checkpoint::RECOVERY_POINTS, |entry| Some(entry.recovery_point()))
     }
@@ -197,6 +239,17 @@ impl LogDirectory {
     }
 
     fn write_high_watermarks(&self) -> Result<(), DiskError> {
+        if !self.high_watermarks_moved.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let outcome = self.write_all_high_watermarks();
+        if outcome.is_err() {
+            self.high_watermark_moved();
+        }
+        outcome
+    }
+
+    fn write_all_high_watermarks(&self) -> Result<(), DiskError> {
         self.write_checkpoint(checkpoint::HIGH_WATERMARKS, |entry| Some(entry.high_watermark()))
     }
 
@@ -261,6 +314,8 @@ impl LogDirectories {
                     lock: Mutex::default(),
                     meta: Mutex::default(),
                     logs: Mutex::default(),
+                    settled: Mutex::default(),
+                    high_watermarks_moved: AtomicBool::new(true),
                     written: Mutex::default(),
                 })
             })
@@ -511,6 +566,7 @@ impl LogDirectories {
             let logs = if entry.is_future() { &mut logs.future } else { &mut logs.live };
             logs.remove(&entry.name);
         }
+        directory.unsettle(entry);
         let from = directory.path.join(entry.directory_name());
         let doomed = directory_name::for_deletion(&entry.name, self.shared.random.as_ref());
         let to = directory.path.join(doomed);
@@ -556,7 +612,7 @@ impl LogDirectories {
         }
     }
 
-    /// Writes the last checkpoints and, where every log was closed cleanly, the clean-shutdown
+    /// Syncs what closed logs left, writes the last checkpoints and, where every log was closed cleanly, the clean-shutdown
     /// marker; then gives the locks up. To be called after every log was closed.
     pub fn close(&self, broker_epoch: Option<i64>) {
         for directory in self.directories.iter().filter(|directory| !directory.is_offline()) {
@@ -703,6 +759,7 @@ impl LogDirectory {
     }
 
     fn close(&self, broker_epoch: Option<i64>) -> Result<(), DiskError> {
+        self.sync_settled()?;
         self.write_recovery_points()?;
         self.write_log_starts()?;
         self.write_high_watermarks()?;

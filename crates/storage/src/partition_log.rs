@@ -188,6 +188,12 @@ impl PartitionLog {
                 "recovered"
             );
         }
+        let mut loaded = loaded;
+        if stopped == Stopped::Settled {
+            // It was closed since the start, and nobody has synced it.
+            loaded.recovery_point = entry.recovery_point().min(loaded.log_end_offset);
+            log_directory.unsettle(entry);
+        }
         let mut log = Self::assemble(entry, log_directory, directory, config, loaded);
         log.topic_id = topic_id;
         log.changed = stopped != Stopped::Clean;
@@ -272,7 +278,9 @@ impl PartitionLog {
         entry.set_recovery_point(self.recovery_point);
         let is_needed = self.log_start_offset > self.segments[0].base;
         entry.set_log_start_offset(self.log_start_offset, is_needed);
-        entry.set_high_watermark(self.high_watermark);
+        if entry.set_high_watermark(self.high_watermark) {
+            self.log_directory.high_watermark_moved();
+        }
         entry.set_size(self.size_bytes());
     }
 
@@ -362,7 +370,9 @@ impl PartitionLog {
     pub fn set_high_watermark(&mut self, offset: Offset) -> Offset {
         self.high_watermark = offset.clamp(self.log_start_offset, self.log_end_offset);
         self.producers.state.high_watermark_moved(self.high_watermark);
-        self.entry.set_high_watermark(self.high_watermark);
+        if self.entry.set_high_watermark(self.high_watermark) {
+            self.log_directory.high_watermark_moved();
+        }
         self.high_watermark
     }
 
@@ -685,45 +695,48 @@ impl PartitionLog {
         }
     }
 
-    /// Flushes everything, trims indexes, takes a producer snapshot at the log end and closes the log.
+    /// Completes the files as a clean stop leaves them (trimmed indexes, a producer snapshot at the log
+    /// end) and closes the log. They are synced by [`LogDirectories::close`], many at a time.
+    ///
+    /// [`LogDirectories::close`]: crate::LogDirectories::close
     ///
     /// # Errors
-    /// [`LogError::Disk`]: the directory must not get a clean-shutdown marker, and will not.
+    /// [`LogError`]: the directory will not get a clean-shutdown marker.
     pub fn close(mut self) -> Result<ClosedLog, LogError> {
-        let closed = ClosedLog {
-            entry: Arc::clone(&self.entry),
-            log_directory: Arc::clone(&self.log_directory),
-        };
+        let entry = Arc::clone(&self.entry);
+        let log_directory = Arc::clone(&self.log_directory);
         if self.is_offline() {
-            self.entry.set_stopped(Stopped::Unclean);
+            entry.set_stopped(Stopped::Unclean);
             return Err(LogError::Offline);
         }
-        assert_eq!(
-            self.in_flight, 0,
-            "a log is closed when nothing is pending: {}",
-            self.entry.name
-        );
-        if self.changed
-            && let Err(error) = self.settle()
-        {
-            self.entry.set_stopped(Stopped::Unclean);
-            return Err(error);
+        assert_eq!(self.in_flight, 0, "a log is closed when nothing is pending: {}", entry.name);
+        if self.changed {
+            if let Err(error) = self.complete_files() {
+                entry.set_stopped(Stopped::Unclean);
+                return Err(error);
+            }
+            let work = self.flush_work(true);
+            // Nothing of an empty log can be lost: it is made anew.
+            if self.segments.len() > 1 || self.log_end_offset > Offset(0) {
+                log_directory.settle(&entry, work);
+                entry.set_stopped(Stopped::Settled);
+            } else {
+                entry.set_stopped(Stopped::Clean);
+            }
+        } else {
+            entry.set_stopped(Stopped::Clean);
         }
         self.register();
-        self.entry.set_stopped(Stopped::Clean);
-        Ok(closed)
+        Ok(ClosedLog { entry, log_directory })
     }
 
-    /// Makes the files what a clean stop leaves.
-    fn settle(&mut self) -> Result<(), LogError> {
+    fn complete_files(&mut self) -> Result<(), LogError> {
         for segment in &mut self.segments {
             segment.seal()?;
         }
         self.producers.end_offset = self.log_end_offset;
         self.producers.take_snapshot(&self.directory, false)?;
         self.epochs.write(&self.directory)?;
-        let work = self.flush_work(true);
-        let outcome = work.run();
-        self.finish_flush(work, outcome)
+        Ok(())
     }
 }

@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) enum Stopped {
     /// Files are complete and on disk.
     Clean,
+    /// Files are complete; they are synced when the broker stops.
+    Settled,
     /// It has to be recovered.
     Unclean,
     /// It is open.
@@ -90,8 +92,12 @@ impl LogEntry {
         Offset(self.high_watermark.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn set_high_watermark(&self, offset: Offset) {
+    /// Whether it was another.
+    pub(crate) fn set_high_watermark(&self, offset: Offset) -> bool {
+        // One writer: the log's owner.
+        let differs = self.high_watermark() != offset;
         self.high_watermark.store(offset.0, Ordering::Relaxed);
+        differs
     }
 
     /// Bytes in its segments, if that is known.
@@ -111,7 +117,8 @@ impl LogEntry {
         match self.stopped.load(Ordering::Relaxed) {
             0 => Stopped::Clean,
             1 => Stopped::Unclean,
-            _ => Stopped::Open,
+            2 => Stopped::Open,
+            _ => Stopped::Settled,
         }
     }
 
@@ -120,6 +127,7 @@ impl LogEntry {
             Stopped::Clean => 0,
             Stopped::Unclean => 1,
             Stopped::Open => 2,
+            Stopped::Settled => 3,
         };
         self.stopped.store(number, Ordering::Relaxed);
     }

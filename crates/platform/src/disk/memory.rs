@@ -289,6 +289,11 @@ impl MemoryDisk {
 }
 
 impl Content {
+    fn sync(&mut self) {
+        self.synced = self.bytes.clone();
+        self.unsynced.clear();
+    }
+
     fn crash(&self, random: &SeededRandom) -> Self {
         let mut bytes = self.synced.clone();
         for change in &self.unsynced {
@@ -450,6 +455,19 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn sync_everything(&self, directory: &Path) -> io::Result<()> {
+        let mut state = lock(&self.0);
+        state.change(directory)?;
+        state.unsynced.clear();
+        state.synced_names = state.names.clone();
+        for node in state.names.values() {
+            if let Node::File(content) = node {
+                lock(content).sync();
+            }
+        }
+        Ok(())
+    }
+
     fn space(&self, path: &Path) -> io::Result<Space> {
         let state = lock(&self.0);
         state.check(path)?;
@@ -572,9 +590,7 @@ impl File for MemoryFile {
     fn sync(&self) -> io::Result<()> {
         let mut state = lock(&self.disk.0);
         state.change(&self.path)?;
-        let mut content = lock(&self.content);
-        content.synced = content.bytes.clone();
-        content.unsynced.clear();
+        lock(&self.content).sync();
         Ok(())
     }
 

@@ -72,6 +72,10 @@ impl Disk for RealDisk {
         fs::File::open(path)?.sync_all()
     }
 
+    fn sync_everything(&self, directory: &Path) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(fs::File::open(directory)?)?)
+    }
+
     fn space(&self, path: &Path) -> io::Result<Space> {
         let volume = rustix::fs::statvfs(path)?;
         Ok(Space {

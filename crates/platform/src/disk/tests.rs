@@ -55,6 +55,7 @@ fn both_disks_do_the_same() {
             Metadata { len: 5, is_directory: false, modified: Timestamp(1_234_567_000) }
         );
 
+        disk.sync_everything(&root.join("a")).unwrap();
         assert_eq!(disk.list(&root.join("a")).unwrap(), [PathBuf::from("b")]);
         let busy = disk.remove_directory(&root.join("a/b")).unwrap_err();
         assert_eq!(busy.kind(), io::ErrorKind::DirectoryNotEmpty);
@@ -121,6 +122,12 @@ fn a_crash_keeps_what_was_synced() {
         assert!(files[0].1.starts_with(b"synced"), "{files:?}");
         outcomes.insert(files[0].clone());
     }
+    let disk = MemoryDisk::new();
+    disk.create_directories(Path::new("/d")).unwrap();
+    let file = disk.open(Path::new("/d/f"), WRITE).unwrap();
+    file.write_all_at(&[IoSlice::new(b"all")], 0).unwrap();
+    disk.sync_everything(Path::new("/d")).unwrap();
+    assert_eq!(disk.crash(1).files(), disk.files());
     let names = outcomes.iter().map(|(name, _)| name).collect::<std::collections::BTreeSet<_>>();
     assert_eq!(names.len(), 2, "the rename is there or not");
     assert!(outcomes.len() > 6, "writes are kept whole, in part, or not at all");
