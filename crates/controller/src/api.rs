@@ -61,6 +61,9 @@ pub struct CreatedTopic {
     pub replication_factor: i16,
     /// The settings that were given to it.
     pub configs: BTreeMap<String, String>,
+    /// Whether this broker's image showed leaders for all partitions before the client's time was up:
+    /// else the answer is `REQUEST_TIMED_OUT`, with the topic's id.
+    pub is_ready: bool,
 }
 
 /// Partitions to add to a topic.

@@ -22,8 +22,27 @@ pub(crate) fn apply(
     if matches!(edit, ConfigEdit::Replace(_)) {
         edited.extend(before.keys().filter(|name| !after.contains_key(*name)).cloned());
     }
-    rules.validate(entity, &after, &edited)?;
+    rules.validate(entity, &after, &edited).map_err(|error| in_context(entity, edit, error))?;
     Ok(after)
+}
+
+/// Kafka names the resource of a value that does not fit, except where it checks a broker's settings
+/// before it looks at the rest of an incremental request.
+fn in_context(entity: &ConfigEntity, edit: &ConfigEdit, error: ApiError) -> ApiError {
+    let (kind, name) = match entity {
+        ConfigEntity::Topic(name) => ("TOPIC", name.to_string()),
+        ConfigEntity::Broker(id) => ("BROKER", id.to_string()),
+        ConfigEntity::AllBrokers => ("BROKER", String::new()),
+    };
+    let is_checked_first = kind == "BROKER" && matches!(edit, ConfigEdit::Incremental(_));
+    if error.code != ErrorCode::InvalidRequest || is_checked_first {
+        return error;
+    }
+    let why = error.message.unwrap_or_default();
+    let message = format!(
+        "Invalid config value for resource ConfigResource(type={kind}, name='{name}'): {why}"
+    );
+    ApiError::new(ErrorCode::InvalidRequest, message)
 }
 
 type Edited = (BTreeMap<String, String>, Vec<String>);

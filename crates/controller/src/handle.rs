@@ -85,8 +85,8 @@ impl ControllerHandle {
         answer.await.ok()
     }
 
-    /// Creates topics; answers when this broker's image shows leaders for all of them, or with
-    /// `REQUEST_TIMED_OUT` after `timeout` (at once if it is zero), though they may appear later.
+    /// Creates topics; answers when this broker's image shows leaders for all of them, or after `timeout`
+    /// (at once if it is zero): see [`CreatedTopic::is_ready`].
     pub async fn create_topics(
         &self,
         topics: Vec<NewTopic>,

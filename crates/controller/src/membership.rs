@@ -2,11 +2,11 @@
 
 use crate::driver::{Driver, DriverParts};
 use crate::{ConfigListener, ConfigRules, ControlChannels, ControllerHandle, Placement, znodes};
-use coordination::{CreateMode, Events, Read, ReadResult, SessionHandle, Store, StoreError};
+use coordination::{CreateMode, Events, Op, Read, ReadResult, SessionHandle, Store, StoreError};
 use metadata::{BrokerImage, ConfigEntity};
 use model::TopicName;
 use platform::{Clock, Random};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Why a broker cannot be part of its cluster.
@@ -114,14 +114,29 @@ impl Membership {
 }
 
 async fn create_persistent_paths(session: &SessionHandle) -> Result<(), StoreError> {
-    let reads = znodes::PERSISTENT_PATHS.iter().map(|path| Read::exists(*path)).collect();
-    let found = session.read_all(reads).await?;
-    for (path, found) in znodes::PERSISTENT_PATHS.iter().zip(found) {
-        if matches!(found?, ReadResult::Exists(None)) {
-            session.create_parents(path).await?;
+    let mut paths = BTreeSet::new();
+    for path in znodes::PERSISTENT_PATHS {
+        let ends = path.match_indices('/').map(|(at, _)| at).filter(|&at| at > 0);
+        paths.extend(ends.chain([path.len()]).map(|end| &path[..end]));
+    }
+    loop {
+        let reads = paths.iter().map(|path| Read::exists(*path)).collect();
+        let found = session.read_all(reads).await?;
+        let mut missing = Vec::new();
+        for (path, found) in paths.iter().zip(found) {
+            if matches!(found?, ReadResult::Exists(None)) {
+                missing.push(Op::create_null(*path));
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        match session.multi(missing).await {
+            // Another broker that starts may have been faster: look again.
+            Ok(_) | Err(StoreError::NodeExists(_) | StoreError::MayHaveBeenApplied) => {}
+            Err(error) => return Err(error),
         }
     }
-    Ok(())
 }
 
 async fn cluster_id(session: &SessionHandle, proposed: &str) -> Result<String, ControllerError> {

@@ -50,7 +50,10 @@ pub(crate) fn check_new_assignment(
         return refuse("All partitions should have the same number of replicas".into());
     }
     if assignment.values().any(|replicas| has_duplicates(replicas)) {
-        return refuse(format!("Duplicate replica assignment found: {}", print(assignment)));
+        return refuse(format!(
+            "Duplicate replica assignment found: HashMap({})",
+            print(assignment)
+        ));
     }
     if !assignment.keys().copied().eq((0..).take(assignment.len())) {
         return refuse("partitions should be a consecutive 0-based integer sequence".into());
@@ -115,7 +118,7 @@ pub(crate) fn join(items: impl IntoIterator<Item = impl ToString>) -> String {
 }
 
 fn print(assignment: &BTreeMap<i32, Vec<BrokerId>>) -> String {
-    join(assignment.iter().map(|(p, replicas)| format!("{p} -> ({})", join(replicas))))
+    join(assignment.iter().map(|(p, replicas)| format!("{p} -> ArrayBuffer({})", join(replicas))))
 }
 
 #[cfg(test)]

@@ -57,25 +57,14 @@ impl ConfigRules for DefinedRules {
         _edited: &[String],
     ) -> Result<(), ApiError> {
         let config = (self.current)();
-        let (result, kind, name) = match entity {
-            ConfigEntity::Topic(topic) => {
-                (validate_topic_configs(&config, configs), "TOPIC", topic.to_string())
-            }
-            ConfigEntity::Broker(id) => {
-                (validate_dynamic_broker_configs(&config, configs), "BROKER", id.to_string())
-            }
-            ConfigEntity::AllBrokers => {
-                (validate_cluster_configs(&config, configs), "BROKER", String::new())
-            }
+        let result = match entity {
+            ConfigEntity::Topic(_) => validate_topic_configs(&config, configs),
+            ConfigEntity::Broker(_) => validate_dynamic_broker_configs(&config, configs),
+            ConfigEntity::AllBrokers => validate_cluster_configs(&config, configs),
         };
         result.map_err(|error| match error {
             AlterError::Configuration(message) => ApiError::new(ErrorCode::InvalidConfig, message),
-            AlterError::Value(message) => ApiError::new(
-                ErrorCode::InvalidRequest,
-                format!(
-                    "Invalid config value for resource ConfigResource(type={kind}, name='{name}'): {message}"
-                ),
-            ),
+            AlterError::Value(message) => ApiError::new(ErrorCode::InvalidRequest, message),
         })
     }
 }
@@ -108,12 +97,7 @@ mod tests {
         let reason = "Invalid value -2 for configuration retention.ms: Value must be at least -1";
         let altered = rules.validate(&topic, &bad, &[]).unwrap_err();
         assert_eq!(altered.code, ErrorCode::InvalidRequest);
-        assert_eq!(
-            altered.message,
-            Some(format!(
-                "Invalid config value for resource ConfigResource(type=TOPIC, name='t'): {reason}"
-            ))
-        );
+        assert_eq!(altered.message.as_deref(), Some(reason));
         let created = rules.validate_new_topic(&TopicName::from("t"), &bad).unwrap_err();
         assert_eq!(created, ApiError::new(ErrorCode::InvalidConfig, reason));
     }

@@ -16,7 +16,7 @@ pub(crate) mod resource {
     pub(crate) const BROKER_LOGGER: i8 = 8;
     /// A subscription to clients' metrics (KIP-714).
     pub(crate) const CLIENT_METRICS: i8 = 16;
-    /// A consumer group (KIP-848).
+    /// A group (KIP-848); none has settings here yet.
     pub(crate) const GROUP: i8 = 32;
 
     /// Kafka's name of a kind.

@@ -44,7 +44,11 @@ fn create_topics(broker: &Arc<Broker>, request: Request<CreateTopicsRequest>) ->
         let mut results: HashMap<_, _> = results.into_iter().collect();
         let config = broker.config.load();
         let topics = names.into_iter().map(|name| match results.remove(&*name) {
-            Some(Ok(topic)) => created(&config, name, topic),
+            Some(Ok(topic)) if topic.is_ready => created(&config, name, topic),
+            Some(Ok(topic)) => CreatableTopicResult {
+                topic_id: topic.id.unwrap_or(TopicId::ZERO),
+                ..refused(name, &ApiError::bare(ErrorCode::RequestTimedOut))
+            },
             Some(Err(error)) => refused(name, &error),
             None => {
                 refused(name, &admin::invalid_request("Found multiple entries for this topic."))

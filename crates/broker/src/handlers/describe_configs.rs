@@ -27,25 +27,14 @@ const UNKNOWN_TYPE: i8 = 0;
 
 fn describe_configs(broker: &Arc<Broker>, request: Request<DescribeConfigsRequest>) -> Outcome {
     let body = &request.body;
-    let kinds = [
-        resource::TOPIC,
-        resource::BROKER,
-        resource::BROKER_LOGGER,
-        resource::CLIENT_METRICS,
-        resource::GROUP,
-    ];
-    // A kind that does not exist spoils the whole request.
-    let bad = body.resources.iter().find(|asked| !kinds.contains(&asked.resource_type));
-    let spoilt = bad.map(|bad| {
-        invalid_request(format!(
-            "Unexpected resource type UNKNOWN for resource {}",
-            bad.resource_name
-        ))
-    });
+    let kinds =
+        [resource::TOPIC, resource::BROKER, resource::BROKER_LOGGER, resource::CLIENT_METRICS];
+    // A kind that is not known spoils the whole request.
+    let is_spoilt = body.resources.iter().any(|asked| !kinds.contains(&asked.resource_type));
     let results = body.resources.iter().map(|asked| {
-        let described = match &spoilt {
-            Some(error) => Err(error.clone()),
-            None => describe(broker, asked, body),
+        let described = match is_spoilt {
+            true => Err(ApiError::of(ErrorCode::InvalidRequest)),
+            false => describe(broker, asked, body),
         };
         result(asked, described)
     });
@@ -100,16 +89,13 @@ fn describe(
             expect_own_id(broker, name, "")?;
             return Ok(loggers(asked));
         }
-        // Nobody can have made any: subscriptions and group settings are not served.
-        resource::CLIENT_METRICS if name.is_empty() => {
+        _ if name.is_empty() => {
             return Err(invalid_request("Client metrics subscription name must not be empty"));
         }
-        resource::CLIENT_METRICS => Vec::new(),
-        kind => {
-            return Err(invalid_request(format!(
-                "Unsupported resource type: {}",
-                resource::name(kind)
-            )));
+        _ => {
+            return Err(invalid_request(
+                "Config type client-metrics is only supported on KRaft clusters",
+            ));
         }
     };
     let configs = configs.into_iter().filter(|config| is_wanted(asked, &config.name));

@@ -88,7 +88,7 @@ fn plan(
         resource::TOPIC => {}
         resource::BROKER => check_broker_name(broker, &asked.resource_name)?,
         resource::BROKER_LOGGER => {
-            check_own_id(broker, &asked.resource_name)?;
+            check_own_id(broker, &asked.resource_name, "Unexpected node id. Expected")?;
             let changes = log_level_changes(&ops)?;
             if !validate_only {
                 log_levels::change(changes);
@@ -159,16 +159,18 @@ pub(super) fn repeated(keys: &[(i8, ByteString)]) -> BTreeSet<usize> {
 
 /// A broker's settings are altered at that broker; no name means all brokers.
 pub(super) fn check_broker_name(broker: &Broker, name: &str) -> Result<(), ApiError> {
-    if name.is_empty() { Ok(()) } else { check_own_id(broker, name) }
+    if name.is_empty() {
+        Ok(())
+    } else {
+        check_own_id(broker, name, "Unexpected broker id, expected")
+    }
 }
 
-fn check_own_id(broker: &Broker, name: &str) -> Result<(), ApiError> {
+fn check_own_id(broker: &Broker, name: &str, words: &str) -> Result<(), ApiError> {
     let own = admin::own_id(broker);
     match name.parse::<i32>() {
         Ok(id) if id == own => Ok(()),
-        Ok(_) => Err(invalid_request(format!(
-            "Unexpected broker id, expected {own}, but received {name}"
-        ))),
+        Ok(_) => Err(invalid_request(format!("{words} {own}, but received {name}"))),
         Err(_) => Err(invalid_request(format!("Node id must be an integer, but it is: {name}"))),
     }
 }

@@ -8,6 +8,7 @@
 //! - A topic that is being created automatically is answered LEADER_NOT_AVAILABLE, as a broker that is
 //!   its own controller under ZooKeeper does.
 
+use super::admin::{ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS};
 use crate::Broker;
 use crate::dispatch::{Api, api};
 use crate::groups::{OFFSETS_TOPIC, offsets_topic};
@@ -26,13 +27,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 pub(crate) const API: Api = api!(MetadataRequest, 0..=13, metadata);
-
-/// Bits of the operations that anybody may do where nobody is authorized (KIP-430): read, write,
-/// create, delete, alter, describe, describe configs, alter configs.
-const ALL_TOPIC_OPERATIONS: i32 = 0b1101_1111_1000;
-
-/// Create, alter, describe, cluster action, describe configs, alter configs, idempotent write.
-const ALL_CLUSTER_OPERATIONS: i32 = 0b1_1111_1010_0000;
 
 /// Wire value of a leader that is none.
 const NO_LEADER: i32 = -1;

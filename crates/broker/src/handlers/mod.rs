@@ -10,10 +10,12 @@ mod create_topics;
 mod delete_groups;
 mod delete_records;
 mod delete_topics;
+mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
+mod describe_topic_partitions;
 mod elect_leaders;
 pub(crate) mod fetch;
 mod find_coordinator;
@@ -52,10 +54,12 @@ pub(crate) static APIS: &[Api] = &[
     delete_groups::API,
     delete_records::API,
     delete_topics::API,
+    describe_cluster::API,
     describe_configs::API,
     describe_groups::API,
     describe_log_dirs::API,
     describe_producers::API,
+    describe_topic_partitions::API,
     elect_leaders::API,
     fetch::API,
     find_coordinator::API,

@@ -287,11 +287,11 @@ async fn a_client_waits_for_the_brokers_no_longer_than_it_wants() {
     cluster.create("first", 1).await.unwrap();
     let at_once =
         cluster.handle.create_topics(vec![new_topic("t0", 1)], Duration::ZERO, false).await;
-    assert_eq!(codes(&at_once), [ErrorCode::RequestTimedOut.code()]);
+    let late = at_once[0].1.as_ref().unwrap();
+    assert!(!late.is_ready && late.id.is_some());
     cluster.fake.0.deaf.store(true, std::sync::atomic::Ordering::Relaxed);
     let started = Instant::now();
-    let timed_out = cluster.create("t1", 1).await.unwrap_err();
-    assert_eq!((timed_out.code, timed_out.message), (ErrorCode::RequestTimedOut, None));
+    assert!(!cluster.create("t1", 1).await.unwrap().is_ready);
     assert_eq!(started.elapsed().as_secs(), SOON.as_secs());
     assert!(cluster.text("/brokers/topics/t1").await.is_some(), "it is created nevertheless");
 }
@@ -301,7 +301,7 @@ async fn a_partition_on_brokers_that_do_not_live_waits_for_them() {
     let cluster = Cluster::start(&MemoryDisk::new()).await;
     let topic = NewTopic { assignments: vec![(0, vec![9])], ..new_topic("t", -1) };
     let results = cluster.create_all(vec![topic]).await;
-    assert_eq!(codes(&results), [ErrorCode::RequestTimedOut.code()]);
+    assert!(!results[0].1.as_ref().unwrap().is_ready);
     assert!(cluster.text("/brokers/topics/t").await.is_some());
     assert_eq!(cluster.text("/brokers/topics/t/partitions/0/state").await, None);
     // Registered by hand, as a broker 9 would.

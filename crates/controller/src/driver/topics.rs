@@ -50,7 +50,8 @@ impl Driver {
                 *result = Err(error.clone());
             }
         }
-        answer_later(self, results, Wants::Leaders, timeout, reply);
+        let not_ready = |topic: CreatedTopic| Ok(CreatedTopic { is_ready: false, ..topic });
+        answer_later(self, results, Wants::Leaders, timeout, not_ready, reply);
     }
 
     pub(super) async fn auto_create_topics(&mut self, topics: Vec<NewTopic>) {
@@ -322,7 +323,7 @@ impl Driver {
                 self.stop(stopped, "create partitions").await;
             }
         }
-        answer_later(self, results, Wants::Leaders, timeout, reply);
+        answer_later(self, results, Wants::Leaders, timeout, timed_out, reply);
     }
 
     /// The replicas of each partition that is to be added.
@@ -430,7 +431,7 @@ impl Driver {
             }
             self.stop(stopped, "delete topics").await;
         }
-        answer_later(self, results, Wants::Gone, timeout, reply);
+        answer_later(self, results, Wants::Gone, timeout, timed_out, reply);
     }
 
     async fn mark_for_deletion(&mut self, names: Vec<TopicName>) -> Result<(), Stopped> {
@@ -677,27 +678,32 @@ fn describe(plan: &Plan, validate_only: bool) -> CreatedTopic {
         partitions: i32::try_from(partitions.len()).unwrap_or(i32::MAX),
         replication_factor: i16::try_from(first).unwrap_or(i16::MAX),
         configs: plan.configs.clone(),
+        is_ready: true,
     }
+}
+
+fn timed_out(_: ()) -> Result<(), ApiError> {
+    Err(ApiError::bare(ErrorCode::RequestTimedOut))
 }
 
 /// Answers when what went well shows in this broker's image; at once if nothing did, or if the client
 /// does not wait (then, as in Kafka, what went well timed out).
 fn answer_later<T: Send + 'static>(
     driver: &mut Driver,
-    mut results: PerTopic<T>,
+    results: PerTopic<T>,
     wants: Wants,
     timeout: Duration,
+    late: fn(T) -> Result<T, ApiError>,
     reply: ReplyTo<PerTopic<T>>,
 ) {
     let topics: Vec<TopicName> =
         results.iter().filter(|(_, result)| result.is_ok()).map(|(name, _)| name.clone()).collect();
     let finish = move |unfinished: &BTreeSet<TopicName>| {
-        for (name, result) in &mut results {
-            if result.is_ok() && unfinished.contains(name) {
-                *result = Err(ApiError::bare(ErrorCode::RequestTimedOut));
-            }
-        }
-        let _ = reply.send(results);
+        let results = results.into_iter().map(|(name, result)| match result {
+            Ok(done) if unfinished.contains(&name) => (name, late(done)),
+            result => (name, result),
+        });
+        let _ = reply.send(results.collect());
     };
     if timeout.is_zero() || topics.is_empty() {
         finish(&topics.into_iter().collect());
