@@ -45,7 +45,8 @@ pub(crate) fn coordinator_write(failure: &CoordinatorAppendFailure) -> WriteErro
             ValidationErrorKind::CorruptMessage
             | ValidationErrorKind::InvalidTimestamp
             | ValidationErrorKind::UnsupportedCompressionType
-            | ValidationErrorKind::InvalidRecord => WriteError::Other,
+            | ValidationErrorKind::InvalidRecord
+            | ValidationErrorKind::UnknownServerError => WriteError::Other,
         },
         CoordinatorAppendFailure::Empty => WriteError::Other,
         CoordinatorAppendFailure::Append(failure) => match failure {
@@ -85,6 +86,7 @@ pub(crate) fn validation_error(kind: ValidationErrorKind) -> ErrorCode {
         ValidationErrorKind::InvalidTimestamp => ErrorCode::InvalidTimestamp,
         ValidationErrorKind::UnsupportedCompressionType => ErrorCode::UnsupportedCompressionType,
         ValidationErrorKind::InvalidRecord => ErrorCode::InvalidRecord,
+        ValidationErrorKind::UnknownServerError => ErrorCode::UnknownServerError,
     }
 }
 

@@ -499,7 +499,10 @@ fn older(records: &Records, slot: &Slot, version: i16) -> Result<Records, ErrorC
         .map(|converted| Records::from(converted.records))
         .map_err(|error| match error {
             RecordsError::Codec(_) => ErrorCode::UnsupportedCompressionType,
-            RecordsError::Corrupt(_) | RecordsError::Invalid(_) | RecordsError::TooLarge { .. } => {
+            RecordsError::Corrupt(_)
+            | RecordsError::Invalid(_)
+            | RecordsError::Unreadable(_)
+            | RecordsError::TooLarge { .. } => {
                 ErrorCode::CorruptMessage
             }
         })

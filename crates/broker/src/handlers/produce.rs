@@ -390,7 +390,8 @@ impl Failure {
             ValidationErrorKind::CorruptMessage | ValidationErrorKind::MessageTooLarge => -1,
             ValidationErrorKind::InvalidTimestamp
             | ValidationErrorKind::UnsupportedCompressionType
-            | ValidationErrorKind::InvalidRecord => partition.log_start_offset(),
+            | ValidationErrorKind::InvalidRecord
+            | ValidationErrorKind::UnknownServerError => partition.log_start_offset(),
         };
         Self { code, invalid: Some(Box::new(error)), log_start_offset, hint: None }
     }

@@ -116,7 +116,7 @@ impl<'a> Batch<'a> {
     /// The codec.
     ///
     /// # Errors
-    /// [`RecordsError::Codec`] for a number that this magic does not have.
+    /// [`RecordsError::Codec`] or [`RecordsError::Unreadable`] for a number that this magic does not have.
     pub fn compression(&self) -> Result<Compression, RecordsError> {
         match &self.kind {
             Kind::V2(header) => header.attributes.compression(),

@@ -41,7 +41,7 @@ impl Attributes {
     /// The codec of the records.
     ///
     /// # Errors
-    /// [`RecordsError::Codec`] for the unused numbers 5 to 7.
+    /// [`RecordsError::Unreadable`] for the unused numbers 5 to 7.
     pub fn compression(self) -> Result<Compression, RecordsError> {
         Compression::from_id(self.0.to_le_bytes()[0] & Self::CODEC.to_le_bytes()[0])
     }

@@ -81,7 +81,8 @@ impl<'a> LegacyMessage<'a> {
     /// The codec of the message set in the value.
     ///
     /// # Errors
-    /// [`RecordsError::Codec`] for zstd, which these formats do not have, and for unused numbers.
+    /// [`RecordsError::Codec`] for zstd, which these formats do not have; [`RecordsError::Unreadable`] for
+    /// unused numbers.
     pub fn compression(&self) -> Result<Compression, RecordsError> {
         match Compression::from_id(self.attributes & 0b111)? {
             Compression::Zstd => Err(RecordsError::Codec("zstd in a message set".into())),

@@ -10,14 +10,18 @@
 //! |---|---|
 //! | magic | 0 or 1 |
 //! | codec | differs from the topic's `compression.type` (levels do not count) |
-//! | compressed | inner offsets are not 0, 1, 2, ... |
+//!
+//! Compressed records that are not numbered 0, 1, 2, ... are renumbered where a rebuild happens anyway.
+//! Otherwise they are refused with Kafka's code: its own rebuild trips over them.
 
 use super::batch::{Batch, Batches};
 use super::builder::{BuildError, RecordBatchBuilder};
 use super::compression::{Compression, CompressionLevels, Deflater, Inflater, Outline, fair_limit};
 use super::error::RecordsError;
-use super::header::{Attributes, BatchHeader, HEADER_BYTES, LOG_OVERHEAD_BYTES, TimestampType};
-use super::legacy::{InnerMessages, LegacyMessage};
+use super::header::{
+    Attributes, BatchHeader, HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_POSITION, TimestampType,
+};
+use super::legacy::{InnerMessages, LegacyMessage, next_entry};
 use super::record::{EncodedHeaders, RawRecord};
 use bytes::Bytes;
 use model::{Offset, ProducerEpoch, ProducerId, Sequence, Timestamp};
@@ -177,6 +181,9 @@ pub enum ValidationErrorKind {
     UnsupportedCompressionType,
     /// `INVALID_RECORD` (87).
     InvalidRecord,
+    /// `UNKNOWN_SERVER_ERROR` (-1): Kafka's reader fails where its broker does not expect it, and that
+    /// is what its clients know. The fault is in the records all the same.
+    UnknownServerError,
 }
 
 /// Why nothing of a produce request's partition may be appended.
@@ -246,6 +253,7 @@ impl From<RecordsError> for ValidationError {
         let kind = match &error {
             RecordsError::Corrupt(_) => ValidationErrorKind::CorruptMessage,
             RecordsError::Invalid(_) => ValidationErrorKind::InvalidRecord,
+            RecordsError::Unreadable(_) => ValidationErrorKind::UnknownServerError,
             RecordsError::Codec(_) => ValidationErrorKind::UnsupportedCompressionType,
             // Producers answer by splitting the batch, which is what helps.
             RecordsError::TooLarge { .. } => ValidationErrorKind::MessageTooLarge,
@@ -275,15 +283,20 @@ pub fn check_produce(version: i16, records: &[u8]) -> Result<(), ValidationError
         return Ok(());
     }
     let mut batches = Batches::new(records);
-    let first = batches.next().transpose()?.ok_or_else(|| {
-        ValidationError::invalid("a produce request must have a record batch for each partition")
-    })?;
-    let Some(header) = first.header() else {
+    let is_old = |records: &[u8]| {
+        next_entry(&mut &*records).is_ok_and(|entry| {
+            entry.is_some_and(|entry| matches!(entry.get(MAGIC_POSITION), Some(0 | 1)))
+        })
+    };
+    if is_old(records) {
         return Err(ValidationError::invalid(
             "produce requests from version 3 on may only contain record batches of magic 2",
         ));
-    };
-    if version < 7 && header.attributes.compression()? == Compression::Zstd {
+    }
+    let first = batches.next().transpose()?.ok_or_else(|| {
+        ValidationError::invalid("a produce request must have a record batch for each partition")
+    })?;
+    if version < 7 && first.compression()? == Compression::Zstd {
         return Err(ValidationError::new(
             ValidationErrorKind::UnsupportedCompressionType,
             "produce requests before version 7 may not use zstd",
@@ -414,7 +427,8 @@ fn validate_v2(
         walk_any(header, source, payload, &mut walk)?;
         walk.finish()?;
         if !walk.in_order && source != Compression::None {
-            return rebuild(header, payload, target, rules);
+            let error = RecordsError::unreadable("compressed records are not numbered from 0 on");
+            return Err(error.into());
         }
     } else {
         walk.trust(header);
@@ -513,13 +527,22 @@ impl<'r> Walk<'r> {
             .errors
             .iter()
             .any(|error| matches!(error.refusal, Refusal::Timestamp(_) | Refusal::TimestampType));
+        // These words reach clients, so they are Kafka's form.
+        let mut message = String::from("One or more records have been rejected due to ");
         let kind = match by_timestamp {
-            true => ValidationErrorKind::InvalidTimestamp,
-            false => ValidationErrorKind::InvalidRecord,
+            true => {
+                message.push_str("invalid timestamp");
+                ValidationErrorKind::InvalidTimestamp
+            }
+            false => {
+                let more = format!("{} record errors in total", self.refused);
+                message.push_str(&more);
+                ValidationErrorKind::InvalidRecord
+            }
         };
         Err(ValidationError {
             kind,
-            message: format!("{} records of the batch were refused", self.refused).into(),
+            message: message.into(),
             record_errors: std::mem::take(&mut self.errors),
         })
     }

@@ -20,7 +20,7 @@ const STORED: u32 = 1 << 31;
 /// The best that LZ4 can do: each further byte of a match length adds 255.
 const MAX_RATIO: usize = 255;
 
-const TRUNCATED: RecordsError = RecordsError::invalid("cannot inflate: LZ4 frame is cut off");
+const TRUNCATED: RecordsError = RecordsError::unreadable("LZ4 frame is cut off");
 
 fn header_checksum(bytes: &[u8]) -> u8 {
     XxHash32::oneshot(0, bytes).to_le_bytes()[1]
@@ -71,16 +71,16 @@ impl<'a> Reader<'a> {
             return Err(TRUNCATED);
         };
         if *start != MAGIC {
-            return Err(RecordsError::invalid("cannot inflate: not an LZ4 frame"));
+            return Err(RecordsError::unreadable("not an LZ4 frame"));
         }
         if flags & 0b11 != 0 || flags >> 6 != 1 {
-            return Err(RecordsError::invalid("cannot inflate: unknown LZ4 frame version or flag"));
+            return Err(RecordsError::unreadable("unknown LZ4 frame version or flag"));
         }
         if flags & 1 << 5 == 0 {
-            return Err(RecordsError::invalid("cannot inflate: LZ4 blocks depend on each other"));
+            return Err(RecordsError::unreadable("LZ4 blocks depend on each other"));
         }
         if descriptor & 0x8f != 0 || descriptor >> 4 < 4 {
-            return Err(RecordsError::invalid("cannot inflate: unknown LZ4 block size"));
+            return Err(RecordsError::unreadable("unknown LZ4 block size"));
         }
         if flags & 1 << 3 != 0 {
             // What the frame says about its content's size is nothing to rely on.
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         let described = &input[4..input.len() - rest.len()];
         let (&checksum, rest) = rest.split_first().ok_or(TRUNCATED)?;
         if magic > 0 && checksum != header_checksum(described) {
-            return Err(RecordsError::invalid("cannot inflate: LZ4 header checksum is wrong"));
+            return Err(RecordsError::unreadable("LZ4 header checksum is wrong"));
         }
         Ok(Self {
             rest,
@@ -110,16 +110,14 @@ impl<'a> Reader<'a> {
                 break;
             }
             if length > self.max_block {
-                return Err(RecordsError::invalid("cannot inflate: LZ4 block above its maximum"));
+                return Err(RecordsError::unreadable("LZ4 block above its maximum"));
             }
             let (chunk, rest) = rest.split_at_checked(length).ok_or(TRUNCATED)?;
             self.rest = rest;
             if self.block_checksums {
                 let (checksum, rest) = rest.split_first_chunk::<4>().ok_or(TRUNCATED)?;
                 if u32::from_le_bytes(*checksum) != XxHash32::oneshot(0, chunk) {
-                    return Err(RecordsError::invalid(
-                        "cannot inflate: LZ4 block checksum is wrong",
-                    ));
+                    return Err(RecordsError::unreadable("LZ4 block checksum is wrong"));
                 }
                 self.rest = rest;
             }

@@ -38,7 +38,7 @@ impl Compression {
     /// The codec with number `id`.
     ///
     /// # Errors
-    /// [`RecordsError::Codec`] if there is none.
+    /// [`RecordsError::Unreadable`] if there is none.
     pub fn from_id(id: u8) -> Result<Self, RecordsError> {
         Ok(match id {
             0 => Self::None,
@@ -46,7 +46,7 @@ impl Compression {
             2 => Self::Snappy,
             3 => Self::Lz4,
             4 => Self::Zstd,
-            _ => return Err(RecordsError::Codec(format!("number {id}").into())),
+            _ => return Err(RecordsError::Unreadable(format!("codec number {id}").into())),
         })
     }
 
@@ -78,7 +78,7 @@ impl Compression {
     /// wrong header checksum in magic 0.
     ///
     /// # Errors
-    /// [`RecordsError::Codec`] if the codec itself fails, which no input should make it do.
+    /// [`RecordsError::Unreadable`] if the codec itself fails, which no input should make it do.
     pub fn compress(
         self,
         magic: u8,
@@ -93,7 +93,7 @@ impl Compression {
     /// Everything that `input` inflates to.
     ///
     /// # Errors
-    /// [`RecordsError::TooLarge`] above `limit` bytes; [`RecordsError::Invalid`] for bad bytes.
+    /// [`RecordsError::TooLarge`] above `limit` bytes; [`RecordsError::Unreadable`] for bad bytes.
     pub fn decompress(
         self,
         magic: u8,
@@ -158,7 +158,7 @@ thread_local! {
 }
 
 fn failed(error: impl fmt::Display) -> RecordsError {
-    RecordsError::Invalid(format!("cannot inflate: {error}").into())
+    RecordsError::Unreadable(error.to_string().into())
 }
 
 enum Packing {

@@ -14,7 +14,7 @@ pub(super) const BLOCK_BYTES: usize = 32 * 1024;
 /// The best that snappy can do: 64 bytes from a copy element of 3.
 const MAX_RATIO: usize = 22;
 
-const TRUNCATED: RecordsError = RecordsError::invalid("cannot inflate: snappy stream is cut off");
+const TRUNCATED: RecordsError = RecordsError::unreadable("snappy stream is cut off");
 
 /// What a stream starts with.
 pub(super) fn begin(out: &mut Vec<u8>) {
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
     fn end_header(&mut self) -> Result<(), RecordsError> {
         let (header, rest) = self.rest.split_at_checked(HEADER_BYTES - 4).ok_or(TRUNCATED)?;
         if !header.starts_with(&MAGIC[4..]) || header[4..8] == [0; 4] {
-            return Err(RecordsError::invalid("cannot inflate: bad snappy header"));
+            return Err(RecordsError::unreadable("bad snappy header"));
         }
         self.rest = rest;
         Ok(())
@@ -67,17 +67,17 @@ impl<'a> Reader<'a> {
             return Ok(Some(block));
         }
         loop {
-            if self.rest.is_empty() {
+            // A piece of a length at the end is ignored, as snappy-java does.
+            let Some((length, rest)) = self.rest.split_first_chunk::<4>() else {
                 return Ok(None);
-            }
-            let (length, rest) = self.rest.split_first_chunk::<4>().ok_or(TRUNCATED)?;
+            };
             self.rest = rest;
             if length[..] == MAGIC[..4] {
                 self.end_header()?;
                 continue;
             }
             let length = usize::try_from(i32::from_be_bytes(*length))
-                .map_err(|_| RecordsError::invalid("cannot inflate: negative snappy block"))?;
+                .map_err(|_| RecordsError::unreadable("negative snappy block"))?;
             let (block, rest) = self.rest.split_at_checked(length).ok_or(TRUNCATED)?;
             self.rest = rest;
             return Ok(Some(block));
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
                 return Err(RecordsError::TooLarge { limit });
             }
             if length > block.len().saturating_mul(MAX_RATIO) {
-                return Err(RecordsError::invalid("cannot inflate: impossible snappy length"));
+                return Err(RecordsError::unreadable("impossible snappy length"));
             }
             grow(buffer, length);
             let written = self.decoder.decompress(block, &mut buffer[..length]).map_err(failed)?;

@@ -28,6 +28,7 @@ fn named(code: usize) -> RecordsError {
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
     context: Option<DCtx<'static>>,
+    /// Also before the first: no bytes are no frames.
     frame_done: bool,
 }
 
@@ -52,7 +53,7 @@ impl<'a> Reader<'a> {
                 context
             }
         };
-        Ok(Self { rest: input, context: Some(context), frame_done: false })
+        Ok(Self { rest: input, context: Some(context), frame_done: true })
     }
 
     /// Inflates some bytes into `buffer`; 0 at the end of the last frame.
@@ -72,7 +73,7 @@ impl<'a> Reader<'a> {
                 return Ok(written);
             }
             if taken == 0 && !self.frame_done {
-                return Err(RecordsError::invalid("cannot inflate: zstd frame is cut off"));
+                return Err(RecordsError::unreadable("zstd frame is cut off"));
             }
         }
     }

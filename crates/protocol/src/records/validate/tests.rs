@@ -63,7 +63,7 @@ fn headers_that_clients_may_not_send_are_refused() {
         }
     }
     let unknown = with(&plain(), |h| h.attributes = Attributes(6));
-    assert_eq!(kind(&unknown, &rules()), UnsupportedCompressionType);
+    assert_eq!(kind(&unknown, &rules()), UnknownServerError);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_rebuilt_batch_must_fit_again() {
 }
 
 #[test]
-fn compressed_records_that_are_not_numbered_from_0_are_renumbered() {
+fn compressed_records_that_are_not_numbered_from_0_are_refused_or_renumbered() {
     let mut records = Vec::new();
     for delta in [3, 3] {
         super::super::record::write_record(
@@ -247,8 +247,10 @@ fn compressed_records_that_are_not_numbered_from_0_are_renumbered() {
     header.batch_length = i32::try_from(49 + payload.len()).unwrap();
     header.crc = header.compute_crc(&payload);
     let input: Bytes = [&header.encode()[..], &payload].concat().into();
-    let batch = only(validate(&input, &rules()).unwrap());
-    let plain = Compression::Gzip.decompress(2, &batch.payload, 999).unwrap();
+    assert_eq!(kind(&input, &rules()), UnknownServerError, "Kafka cannot rebuild it");
+    let recoded = ValidationRules { compression: Some(Compression::Lz4), ..rules() };
+    let batch = only(validate(&input, &recoded).unwrap());
+    let plain = Compression::Lz4.decompress(2, &batch.payload, 999).unwrap();
     let mut at = 0;
     let deltas = [0, 1].map(|_| RawRecord::take(&plain, &mut at).unwrap().offset_delta);
     assert_eq!(deltas, [0, 1]);
@@ -302,6 +304,31 @@ fn old_message_sets_become_one_v2_batch() {
     }
 }
 
+/// Codes that Kafka 4.3.1 gave for the same bytes.
+#[test]
+fn blocks_that_cannot_be_inflated_have_kafkas_code() {
+    for codec in [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd] {
+        let good = batch(RecordBatchBuilder::new().compression(codec), &[(None, 1), (None, 2)]);
+        let header = BatchHeader::parse(&good).unwrap();
+        let with = |payload: &[u8]| {
+            let mut header = header.clone();
+            header.batch_length = i32::try_from(49 + payload.len()).unwrap();
+            header.crc = header.compute_crc(payload);
+            let input = [&header.encode()[..], payload].concat().into();
+            validate(&input, &rules()).map(|_| ()).map_err(|error| error.kind)
+        };
+        let payload = &good[61..];
+        let garbage: Vec<_> = payload.iter().map(|byte| byte ^ 0x55).collect();
+        assert_eq!(with(&garbage), Err(UnknownServerError), "{codec}");
+        assert_eq!(with(&payload[..payload.len() - 6]), Err(UnknownServerError), "{codec} cut");
+        let empty = if codec == Compression::Zstd { InvalidRecord } else { UnknownServerError };
+        assert_eq!(with(&[]), Err(empty), "{codec}, nothing");
+        let more = [payload, &[9, 9]].concat();
+        let trailing = if codec == Compression::Zstd { Err(UnknownServerError) } else { Ok(()) };
+        assert_eq!(with(&more), trailing, "{codec} and more");
+    }
+}
+
 #[test]
 fn produce_versions_decide_what_may_be_sent() {
     let v2 = plain();
@@ -311,6 +338,9 @@ fn produce_versions_decide_what_may_be_sent() {
     let kind = |version, records| check_produce(version, records).err().map(|error| error.kind);
     assert_eq!(kind(2, &old[..]), None);
     assert_eq!(kind(3, &old[..]), Some(InvalidRecord));
+    let mut disguised = v2.to_vec();
+    disguised[16] = 1;
+    assert_eq!(kind(3, &disguised), Some(InvalidRecord), "the magic is looked at first");
     assert_eq!(kind(3, &v2), None);
     assert_eq!(kind(3, &[]), Some(InvalidRecord));
     assert_eq!(kind(9, &two), Some(InvalidRecord));
