@@ -106,11 +106,18 @@ pub struct LogDirectory {
     meta: Mutex<MetaProperties>,
     logs: Mutex<Logs>,
     /// What was written of logs that were closed since the start, and is not synced.
-    settled: Mutex<BTreeMap<(TopicPartition, bool), (Arc<LogEntry>, FlushWork)>>,
+    settled: Mutex<BTreeMap<(TopicPartition, bool), Settled>>,
     /// Whether a high watermark moved since they were last written.
     high_watermarks_moved: AtomicBool,
     /// What was last written, so that nothing is written twice; also the lock of the files.
     written: Mutex<BTreeMap<&'static str, String>>,
+}
+
+/// A log that was closed, and what of it has to be synced.
+#[derive(Debug)]
+struct Settled {
+    entry: Arc<LogEntry>,
+    work: FlushWork,
 }
 
 #[derive(Debug, Default)]
@@ -206,7 +213,7 @@ impl LogDirectory {
     /// recovery point or the clean-shutdown marker says so.
     pub(crate) fn settle(&self, entry: &Arc<LogEntry>, work: FlushWork) {
         let key = (entry.name.clone(), entry.is_future());
-        lock(&self.settled).insert(key, (Arc::clone(entry), work));
+        lock(&self.settled).insert(key, Settled { entry: Arc::clone(entry), work });
     }
 
     /// The log is open again, or deleted.
@@ -220,10 +227,10 @@ impl LogDirectory {
             if settled.len() > SYNCED_ONE_BY_ONE {
                 return self.disk().sync_everything(&self.path);
             }
-            settled.values().try_for_each(|(_, work)| work.run())
+            settled.values().try_for_each(|settled| settled.work.run())
         };
         sync().map_err(DiskError::at("sync", &self.path))?;
-        for (entry, work) in settled.values() {
+        for Settled { entry, work } in settled.values() {
             entry.set_recovery_point(entry.recovery_point().max(work.up_to));
             entry.set_stopped(Stopped::Clean);
         }
