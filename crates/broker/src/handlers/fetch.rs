@@ -502,9 +502,7 @@ fn older(records: &Records, slot: &Slot, version: i16) -> Result<Records, ErrorC
             RecordsError::Corrupt(_)
             | RecordsError::Invalid(_)
             | RecordsError::Unreadable(_)
-            | RecordsError::TooLarge { .. } => {
-                ErrorCode::CorruptMessage
-            }
+            | RecordsError::TooLarge { .. } => ErrorCode::CorruptMessage,
         })
 }
 
