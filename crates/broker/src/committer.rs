@@ -52,6 +52,7 @@ impl Committer {
     }
 
     /// Flushes what was asked for so far, on this thread. For tests and simulation.
+    #[cfg(test)]
     pub(crate) fn run_once(&self) {
         loop {
             let Some(partition) = self.shared.asked.lock().partitions.pop_front() else { return };

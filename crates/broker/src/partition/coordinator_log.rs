@@ -41,10 +41,6 @@ pub(crate) struct CoordinatorRead {
     /// Whole batches, the first of which holds the offset asked for (it may begin below it). Empty at
     /// the log's end. A batch larger than the limit comes whole.
     pub(crate) batches: Bytes,
-    /// First readable offset.
-    pub(crate) log_start_offset: Offset,
-    /// Exclusive end of what is committed.
-    pub(crate) high_watermark: Offset,
 }
 
 type Done = Box<dyn FnOnce(Result<Committed, CoordinatorAppendFailure>) + Send>;
@@ -115,11 +111,7 @@ impl Partition {
         let mut effects = Effects::default();
         let answer = self.read(clock.now(), clock.timestamp(), &read, None, &mut effects)?;
         effects.fire();
-        Ok(CoordinatorRead {
-            batches: answer.records.to_bytes().map_err(ReadFailure::File)?,
-            log_start_offset: answer.log_start_offset,
-            high_watermark: answer.high_watermark,
-        })
+        Ok(CoordinatorRead { batches: answer.records.to_bytes().map_err(ReadFailure::File)? })
     }
 }
 

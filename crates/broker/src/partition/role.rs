@@ -185,6 +185,10 @@ impl Partition {
     }
 
     /// What the controller said to a proposed ISR.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "a broker that is alone proposes nothing; a cluster's does")
+    )]
     pub(crate) fn isr_answered(
         &self,
         answer: Result<(LeaderEpoch, PartitionEpoch, Vec<BrokerId>), IsrRefusal>,
