@@ -34,6 +34,13 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Compare our answers with Apache Kafka's, field by field: `cargo xtask differential --api Fetch`.
+    #[command(disable_help_flag = true)]
+    Differential {
+        /// Options of `barnabas-differential`; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -41,6 +48,7 @@ fn main() -> ExitCode {
         Command::Generate { check } => generate::run(check),
         Command::SchemaCheck => schema_check::run(),
         Command::Bench { arguments } => tools::bench(&arguments),
+        Command::Differential { arguments } => tools::differential(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,6 +8,12 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), String> {
     run("target/release/barnabas-bench", &[&["run".to_owned()], arguments].concat())
 }
 
+/// Builds broker and comparison and compares.
+pub(crate) fn differential(arguments: &[String]) -> Result<(), String> {
+    cargo(&["build", "--profile", "ci", "--bin", "barnabas", "--bin", "barnabas-differential"])?;
+    run("target/ci/barnabas-differential", arguments)
+}
+
 fn cargo(arguments: &[&str]) -> Result<(), String> {
     let arguments: Vec<_> = arguments.iter().map(|&argument| argument.to_owned()).collect();
     run(env!("CARGO"), &arguments)

@@ -1,1 +1,0 @@
-//! Compares us with real Kafka and with other codecs: see `tests/`.

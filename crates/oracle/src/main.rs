@@ -1,0 +1,486 @@
+//! `cargo xtask differential`: the same bytes to Apache Kafka and to us, answers compared field by field.
+//!
+//! ```text
+//! cases/*.txt -> cases   every case in every version that both serve
+//!             -> side    one broker: sends, receives, keeps what later steps need (tree, records)
+//!             -> normal  what differs from cluster to cluster, replaced by what it is
+//!             -> compare field by field; allowed.txt says what may differ and why
+//! plants                 spoils our answers to see that the comparison notices
+//! ```
+//!
+//! # Non-obvious
+//! - Both brokers see every case in the same order, so both are in the same state; a first difference
+//!   in a suite may cause the ones after it.
+//! - Kafka's answers can be recorded and compared again without a JVM, also with Kafka's own.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "of JSON's kinds one or two matter at a time")]
+
+mod cases;
+mod compare;
+mod normal;
+mod plants;
+mod records;
+mod servers;
+mod side;
+mod tree;
+
+use cases::{Case, Suite};
+use clap::{Parser, ValueEnum};
+use compare::{Allowances, Difference, differences};
+use protocol::ApiKey;
+use serde_json::{Value, json};
+use servers::Server;
+use side::Side;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc;
+
+/// Sends the same requests to Apache Kafka and to Barnabas and compares the answers.
+#[derive(Parser)]
+#[command(name = "cargo xtask differential")]
+struct Options {
+    /// Release of Apache Kafka: 3.9.2 on ZooKeeper, or 4.4.0 for the versions that 3.9 lacks.
+    #[arg(long, default_value = "3.9.2")]
+    against: String,
+    /// Only cases whose name contains this.
+    #[arg(long)]
+    case: Option<String>,
+    /// Only cases of this API.
+    #[arg(long)]
+    api: Option<String>,
+    /// Print the cases' names and do nothing.
+    #[arg(long)]
+    list: bool,
+    /// Spoil our answers, to see that each fault is found.
+    #[arg(long)]
+    plants: bool,
+    /// Keep Kafka's answers in the output folder.
+    #[arg(long)]
+    record: bool,
+    /// Whose answers are right.
+    #[arg(long, default_value = "kafka")]
+    theirs: Source,
+    /// Whose answers are judged.
+    #[arg(long, default_value = "barnabas")]
+    ours: Source,
+    /// Say what both answered to each case.
+    #[arg(long)]
+    verbose: bool,
+    /// The broker to judge.
+    #[arg(long, default_value = "target/ci/barnabas")]
+    binary: PathBuf,
+    /// The script that starts Apache Kafka.
+    #[arg(long, default_value = "tools/kafka-peer")]
+    peer: PathBuf,
+    /// Folder of cases and of `allowed.txt`.
+    #[arg(long, default_value = "crates/oracle")]
+    folder: PathBuf,
+    /// First of the ports that the brokers take.
+    #[arg(long, default_value_t = 21800)]
+    port: u16,
+}
+
+/// Where answers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Source {
+    Kafka,
+    Barnabas,
+    /// What `--record` kept.
+    Recorded,
+    /// Nobody, to record only.
+    Nobody,
+}
+
+const OUT: &str = "target/differential";
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Someone who answers.
+enum Answers {
+    Live { side: Box<Side>, _server: Server },
+    Recorded(BTreeMap<String, Vec<Value>>),
+    Nobody,
+}
+
+impl Answers {
+    fn open(source: Source, options: &Options, port: u16) -> Result<Self, String> {
+        let server = match source {
+            Source::Barnabas => Server::ours(&options.binary, port)?,
+            Source::Kafka => Server::kafka(&options.peer, &options.against, port)?,
+            Source::Recorded => return read_recording(options).map(Self::Recorded),
+            Source::Nobody => return Ok(Self::Nobody),
+        };
+        let side = Side::new(server.address, &server.folder.display().to_string());
+        Ok(Self::Live { side: Box::new(side), _server: server })
+    }
+
+    fn served(&mut self) -> Result<BTreeMap<ApiKey, (i16, i16)>, String> {
+        match self {
+            Self::Live { side, .. } => {
+                let served = side.served()?;
+                side.settle()?;
+                Ok(served)
+            }
+            Self::Recorded(recording) => {
+                let rows = recording.get("served").ok_or("the recording lacks what is served")?;
+                let row = |row: &Value| {
+                    let number = |at: usize| row[at].as_i64().and_then(|n| i16::try_from(n).ok());
+                    Some((ApiKey::from_code(number(0)?)?, (number(1)?, number(2)?)))
+                };
+                Ok(rows.iter().filter_map(row).collect())
+            }
+            Self::Nobody => {
+                let all = ApiKey::ALL.into_iter();
+                Ok(all.map(|key| (key, (*key.versions().start(), key.stable()))).collect())
+            }
+        }
+    }
+
+    /// What it shows in a case: as read, if live, and in normal form.
+    fn run(&mut self, case: &Case) -> Result<(Vec<Value>, Vec<Value>), String> {
+        match self {
+            Self::Live { side, .. } => {
+                let seen = side.run(case)?;
+                let normal = side.names.normal(&seen);
+                Ok((seen, normal))
+            }
+            Self::Recorded(recording) => {
+                let seen = recording.get(&case.name).cloned();
+                let seen = seen.ok_or_else(|| format!("{} is not in the recording", case.name))?;
+                Ok((seen.clone(), seen))
+            }
+            Self::Nobody => Ok((Vec::new(), Vec::new())),
+        }
+    }
+
+    fn normal(&self, seen: &[Value]) -> Vec<Value> {
+        match self {
+            Self::Live { side, .. } => side.names.normal(seen),
+            Self::Recorded(_) | Self::Nobody => normal::Names::new(1, "?").normal(seen),
+        }
+    }
+}
+
+fn recording_path(options: &Options) -> PathBuf {
+    PathBuf::from(format!("{OUT}/kafka-{}.jsonl", options.against))
+}
+
+fn read_recording(options: &Options) -> Result<BTreeMap<String, Vec<Value>>, String> {
+    let path = recording_path(options);
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| format!("{}: {error}; run with --record first", path.display()))?;
+    text.lines()
+        .map(|line| {
+            serde_json::from_str::<(String, Vec<Value>)>(line).map_err(|error| error.to_string())
+        })
+        .collect()
+}
+
+/// The versions to compare: what both serve; against 4.x only those that 3.9 lacks.
+fn versions(
+    theirs: &BTreeMap<ApiKey, (i16, i16)>,
+    ours: &BTreeMap<ApiKey, (i16, i16)>,
+    against: &str,
+) -> BTreeMap<ApiKey, RangeInclusive<i16>> {
+    let mut versions = BTreeMap::new();
+    for (&key, &(low, high)) in ours {
+        let Some(&(their_low, their_high)) = theirs.get(&key) else { continue };
+        let mut low = low.max(their_low);
+        if !against.starts_with("3.")
+            && let Some((_, newest)) = NEWEST_OF_3_9.iter().find(|(api, _)| *api == key)
+        {
+            low = low.max(newest + 1);
+        }
+        if low <= high.min(their_high) {
+            versions.insert(key, low..=high.min(their_high));
+        }
+    }
+    versions
+}
+
+/// What 3.9.2 serves on ZooKeeper, of what 4.4 serves in newer versions.
+const NEWEST_OF_3_9: &[(ApiKey, i16)] = &[
+    (ApiKey::Produce, 11),
+    (ApiKey::Fetch, 17),
+    (ApiKey::ListOffsets, 9),
+    (ApiKey::Metadata, 12),
+    (ApiKey::OffsetCommit, 9),
+    (ApiKey::OffsetFetch, 9),
+    (ApiKey::FindCoordinator, 6),
+    (ApiKey::JoinGroup, 9),
+    (ApiKey::Heartbeat, 4),
+    (ApiKey::LeaveGroup, 5),
+    (ApiKey::SyncGroup, 5),
+    (ApiKey::DescribeGroups, 5),
+    (ApiKey::ListGroups, 5),
+    (ApiKey::ApiVersions, 4),
+    (ApiKey::CreateTopics, 7),
+    (ApiKey::DeleteTopics, 6),
+    (ApiKey::DeleteRecords, 2),
+    (ApiKey::InitProducerId, 5),
+    (ApiKey::OffsetForLeaderEpoch, 4),
+    (ApiKey::DescribeConfigs, 4),
+    (ApiKey::AlterConfigs, 2),
+    (ApiKey::AlterReplicaLogDirs, 2),
+    (ApiKey::DescribeLogDirs, 4),
+    (ApiKey::CreatePartitions, 3),
+    (ApiKey::DeleteGroups, 2),
+    (ApiKey::ElectLeaders, 2),
+    (ApiKey::IncrementalAlterConfigs, 1),
+    (ApiKey::AlterPartitionReassignments, 0),
+    (ApiKey::ListPartitionReassignments, 0),
+    (ApiKey::OffsetDelete, 0),
+    (ApiKey::DescribeCluster, 1),
+    (ApiKey::DescribeProducers, 0),
+];
+
+fn run(options: &Options) -> Result<bool, String> {
+    std::fs::create_dir_all(OUT).map_err(|error| format!("{OUT}: {error}"))?;
+    let suites = cases::read(&options.folder.join("cases"))?;
+    let allowed_path = options.folder.join(match options.against.starts_with("3.") {
+        true => "allowed.txt",
+        false => "allowed-4.txt",
+    });
+    let text = std::fs::read_to_string(&allowed_path)
+        .map_err(|error| format!("{}: {error}", allowed_path.display()))?;
+    let allowances = Allowances::parse(&text)?;
+    if options.list {
+        let all = ApiKey::ALL.into_iter().map(|key| (key, 0..=key.stable())).collect();
+        for case in chosen(&suites, &all, options) {
+            println!("{}", case.name);
+            if options.verbose {
+                case.steps.iter().for_each(|step| println!("  {step}"));
+            }
+        }
+        return Ok(true);
+    }
+    let mut ours = Answers::open(options.ours, options, options.port)?;
+    let mut theirs = Answers::open(options.theirs, options, options.port + 10)?;
+    let (they_serve, we_serve) = (theirs.served()?, ours.served()?);
+    let served = versions(&they_serve, &we_serve, &options.against);
+    let cases = chosen(&suites, &served, options);
+    let mut report = Report::new(options, allowances, &they_serve)?;
+    let (send, receive) = mpsc::sync_channel(256);
+    std::thread::scope(|scope| {
+        let theirs_cases = &cases;
+        scope.spawn(move || {
+            for case in theirs_cases {
+                let answer = theirs.run(case);
+                // Nobody listens any more if our side has failed.
+                if send.send(answer).is_err() {
+                    break;
+                }
+            }
+        });
+        for (at, case) in cases.iter().enumerate() {
+            if at % 1000 == 0 {
+                eprintln!("{at} of {} cases", cases.len());
+            }
+            let (seen, our_answer) = ours.run(case)?;
+            let (_, their_answer) = receive.recv().map_err(|error| error.to_string())??;
+            let our_answer = match ours {
+                Answers::Nobody => their_answer.clone(),
+                Answers::Live { .. } | Answers::Recorded(_) => our_answer,
+            };
+            report.case(case, &their_answer, &our_answer)?;
+            report.plant(&ours, &seen, &their_answer, &our_answer);
+        }
+        Ok::<(), String>(())
+    })?;
+    report.finish(&cases)
+}
+
+/// The cases that were asked for, each suite's setup before its first.
+fn chosen(
+    suites: &[Suite],
+    served: &BTreeMap<ApiKey, RangeInclusive<i16>>,
+    options: &Options,
+) -> Vec<Case> {
+    let mut chosen = Vec::new();
+    for suite in suites {
+        let wanted = |case: &Case| {
+            options.case.as_ref().is_none_or(|part| case.name.contains(part))
+                && options.api.as_ref().is_none_or(|name| {
+                    case.api.is_some_and(|(api, _)| api.name().eq_ignore_ascii_case(name))
+                })
+        };
+        let cases: Vec<_> = suite.cases(served).into_iter().filter(wanted).collect();
+        if !cases.is_empty() {
+            let name = format!("{}/setup", suite.name);
+            chosen.push(Case { name, api: None, steps: suite.setup.clone() });
+            chosen.extend(cases);
+        }
+    }
+    chosen
+}
+
+struct Report<'o> {
+    options: &'o Options,
+    allowances: Allowances,
+    results: std::io::BufWriter<std::fs::File>,
+    recording: Option<std::io::BufWriter<std::fs::File>>,
+    passed: usize,
+    failed: usize,
+    allowed: usize,
+    /// By API and what differs: how often, in which versions, and the first case.
+    found: BTreeMap<(String, Difference), (usize, Vec<i16>, String)>,
+    planted: Vec<(usize, usize)>,
+}
+
+impl<'o> Report<'o> {
+    fn new(
+        options: &'o Options,
+        allowances: Allowances,
+        served: &BTreeMap<ApiKey, (i16, i16)>,
+    ) -> Result<Self, String> {
+        let create = |path: PathBuf| {
+            let file = std::fs::File::create(&path);
+            file.map(std::io::BufWriter::new)
+                .map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let mut recording = None;
+        if options.record {
+            let mut file = create(recording_path(options))?;
+            let rows: Vec<_> =
+                served.iter().map(|(key, (low, high))| json!([key.code(), low, high])).collect();
+            line(&mut file, &json!(["served", rows]))?;
+            recording = Some(file);
+        }
+        Ok(Self {
+            options,
+            allowances,
+            results: create(PathBuf::from(OUT).join("results.jsonl"))?,
+            recording,
+            passed: 0,
+            failed: 0,
+            allowed: 0,
+            found: BTreeMap::new(),
+            planted: vec![(0, 0); plants::PLANTS.len()],
+        })
+    }
+
+    fn case(&mut self, case: &Case, theirs: &[Value], ours: &[Value]) -> Result<(), String> {
+        if let Some(recording) = &mut self.recording {
+            line(recording, &json!([case.name, theirs]))?;
+        }
+        if self.options.verbose {
+            println!("{}", case.name);
+            case.steps.iter().for_each(|step| println!("  {step}"));
+            println!("  theirs {}", json!(theirs));
+            println!("  ours   {}", json!(ours));
+        }
+        let api = case.api.map(|(api, version)| (api.name(), version));
+        let all = differences(theirs, ours);
+        let count = all.len();
+        let unexplained: Vec<_> = all
+            .into_iter()
+            .filter(|difference| !self.allowances.allows(&case.name, api, difference))
+            .collect();
+        self.allowed += count - unexplained.len();
+        let passed = unexplained.is_empty();
+        line(
+            &mut self.results,
+            &json!({
+                "case": case.name,
+                "api": api.map(|(name, _)| name),
+                "version": api.map(|(_, version)| version),
+                "result": if passed { "pass" } else { "fail" },
+                "allowed": count - unexplained.len(),
+                "differences": unexplained.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            }),
+        )?;
+        match passed {
+            true => self.passed += 1,
+            false => self.failed += 1,
+        }
+        for difference in unexplained {
+            let name = api.map_or_else(|| case.name.clone(), |(name, _)| name.to_owned());
+            let entry = self.found.entry((name, difference));
+            let (times, versions, _) = entry.or_insert_with(|| (0, Vec::new(), case.name.clone()));
+            *times += 1;
+            versions.extend(api.map(|(_, version)| version).filter(|v| !versions.contains(v)));
+        }
+        Ok(())
+    }
+
+    /// Spoils an answer that was right in each way in which that is possible.
+    fn plant(&mut self, ours: &Answers, seen: &[Value], theirs: &[Value], normal: &[Value]) {
+        if !self.options.plants || theirs != normal {
+            return;
+        }
+        for (plant, (planted, caught)) in plants::PLANTS.iter().zip(&mut self.planted) {
+            if *planted >= 100 {
+                continue;
+            }
+            let mut spoilt = seen.to_vec();
+            if plant.apply(&mut spoilt) {
+                *planted += 1;
+                *caught += usize::from(!differences(theirs, &ours.normal(&spoilt)).is_empty());
+            }
+        }
+    }
+
+    fn finish(mut self, cases: &[Case]) -> Result<bool, String> {
+        self.results.flush().map_err(|error| error.to_string())?;
+        if let Some(recording) = &mut self.recording {
+            recording.flush().map_err(|error| error.to_string())?;
+        }
+        for ((api, difference), (times, versions, first)) in &self.found {
+            println!("{api} v{versions:?} {difference} ({times} times, first in {first})");
+        }
+        let filtered = self.options.case.is_some() || self.options.api.is_some();
+        let mut good = self.failed == 0;
+        if !filtered && self.options.ours == Source::Barnabas {
+            for unused in self.allowances.unused() {
+                println!("allowance that nothing needs: {unused}");
+                good = false;
+            }
+        }
+        let mut counts: BTreeMap<(ApiKey, i16), usize> = BTreeMap::new();
+        cases
+            .iter()
+            .filter_map(|case| case.api)
+            .for_each(|api| *counts.entry(api).or_default() += 1);
+        if !filtered {
+            for ((api, version), count) in &counts {
+                if *count < cases::PER_VERSION {
+                    println!("{} v{version} has only {count} cases", api.name());
+                }
+            }
+        }
+        if self.options.plants {
+            for (plant, (planted, caught)) in plants::PLANTS.iter().zip(&self.planted) {
+                let fine = planted == caught && *planted > 0;
+                good &= fine;
+                let verdict = if fine { "caught" } else { "MISSED" };
+                println!("{verdict} {caught} of {planted}: {}", plant.name);
+            }
+        }
+        println!(
+            "{} APIs in {} versions, {} differences allowed by {} allowances, results in \
+             {OUT}/results.jsonl",
+            counts.keys().map(|(api, _)| api).collect::<std::collections::BTreeSet<_>>().len(),
+            counts.len(),
+            self.allowed,
+            self.allowances.len(),
+        );
+        println!("{} passed, {} failed", self.passed, self.failed);
+        Ok(good)
+    }
+}
+
+fn line(file: &mut impl Write, value: &Value) -> Result<(), String> {
+    writeln!(file, "{value}").map_err(|error| error.to_string())
+}
