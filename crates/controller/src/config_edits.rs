@@ -27,7 +27,7 @@ pub(crate) fn apply(
 }
 
 /// Kafka names the resource of a value that does not fit, except where it checks a broker's settings
-/// before it looks at the rest of an incremental request.
+/// before it looks at the rest of an incremental request. The legacy request gets a code of its own.
 fn in_context(entity: &ConfigEntity, edit: &ConfigEdit, error: ApiError) -> ApiError {
     let (kind, name) = match entity {
         ConfigEntity::Topic(name) => ("TOPIC", name.to_string()),
@@ -42,7 +42,11 @@ fn in_context(entity: &ConfigEntity, edit: &ConfigEdit, error: ApiError) -> ApiE
     let message = format!(
         "Invalid config value for resource ConfigResource(type={kind}, name='{name}'): {why}"
     );
-    ApiError::new(ErrorCode::InvalidRequest, message)
+    let code = match edit {
+        ConfigEdit::Replace(_) => ErrorCode::InvalidConfig,
+        ConfigEdit::Incremental(_) => ErrorCode::InvalidRequest,
+    };
+    ApiError::new(code, message)
 }
 
 type Edited = (BTreeMap<String, String>, Vec<String>);

@@ -24,7 +24,7 @@ fn elect_leaders(broker: &Arc<Broker>, request: Request<ElectLeadersRequest>) ->
             // Java has no word for it and fails, as at everything that it did not expect.
             let partitions = partitions(&request.body).unwrap_or_default();
             let code = ErrorCode::UnknownServerError;
-            let error = controller::ApiError::of(code);
+            let error = controller::ApiError::bare(code);
             let results = partitions.into_iter().map(|at| (at, Err(error.clone()))).collect();
             return request.respond(response(code, results));
         }

@@ -22,7 +22,12 @@ impl Driver {
         };
         let (context, epoch) = (&active.context, active.epoch);
         let all = partitions.is_none();
-        let partitions = partitions.unwrap_or_else(|| context.all_partitions());
+        // "All" are those that clients can see: with a leader, or that had one.
+        let partitions = partitions.unwrap_or_else(|| {
+            let mut all = context.all_partitions();
+            all.retain(|at| context.partition(at).is_some_and(|p| p.state.is_some()));
+            all
+        });
         let mut results: PerPartition = Vec::new();
         let mut writes: Vec<StateWrite> = Vec::new();
         for at in partitions {
@@ -328,7 +333,10 @@ fn elect(
         ElectionType::Unclean => !leader_is_online,
     };
     if !needed {
-        return Err(ApiError::of(ErrorCode::ElectionNotNeeded));
+        return Err(ApiError::new(
+            ErrorCode::ElectionNotNeeded,
+            "Leader election not needed for topic partition.",
+        ));
     }
     let node = match kind {
         ElectionType::Preferred => {
@@ -357,20 +365,25 @@ fn plan_reassignment(
         }
         if has_duplicates(target) {
             return refuse(format!(
-                "Duplicate replica ids in partition reassignment replica list: {}",
+                "Duplicate replica ids in partition reassignment replica list: ArrayBuffer({})",
                 join(target)
             ));
         }
         if target.iter().any(|id| id.0 < 0) {
-            return refuse(format!("Invalid broker id in replica list: {}", join(target)));
+            return refuse(format!(
+                "Invalid broker id in replica list: ArrayBuffer({})",
+                join(target)
+            ));
         }
     }
     let known = context.partition(at).filter(|_| !context.deleting.contains_key(&at.topic));
     let Some(partition) = known else {
-        return Err(ApiError::new(
-            ErrorCode::UnknownTopicOrPartition,
-            "The partition does not exist.",
-        ));
+        return Err(match target {
+            Some(_) => {
+                ApiError::new(ErrorCode::UnknownTopicOrPartition, "The partition does not exist.")
+            }
+            None => ApiError::of(ErrorCode::NoReassignmentInProgress),
+        });
     };
     let original: Vec<BrokerId> =
         partition.replicas.iter().copied().filter(|id| !partition.adding.contains(id)).collect();
@@ -382,9 +395,9 @@ fn plan_reassignment(
                 .collect();
             if !dead.is_empty() {
                 return refuse(format!(
-                    "Replica assignment has brokers that are not alive. Replica list: {}, live \
-                     broker list: {}",
-                    join(dead),
+                    "Replica assignment has brokers that are not alive. Replica list: \
+                     ArrayBuffer({}), live broker list: Set({})",
+                    join(&target),
                     join(context.brokers.keys())
                 ));
             }
