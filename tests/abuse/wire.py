@@ -216,3 +216,38 @@ def fetch_result(answer):
     aborted = struct.unpack_from(">i", answer, at)[0]
     at += 4 + 16 * max(aborted, 0)
     return error, high, answer[at + 4:at + 4 + max(0, struct.unpack_from(">i", answer, at)[0])]
+
+
+def read_varint(data, at):
+    shift = value = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+
+
+def plain_values(data):
+    """The values by offset of batches that are not compressed."""
+    found, at = {}, 0
+    while at + 61 <= len(data):
+        base, length = struct.unpack_from(">qi", data, at)
+        end = at + 12 + length
+        if end > len(data):
+            break
+        place = at + 61
+        for _ in range(struct.unpack_from(">i", data, at + 57)[0]):
+            size, place = read_varint(data, place)
+            following = place + size
+            place += 1
+            _, place = read_varint(data, place)
+            delta, place = read_varint(data, place)
+            key, place = read_varint(data, place)
+            place += max(key, 0)
+            size, place = read_varint(data, place)
+            found[base + delta] = data[place:place + size]
+            place = following
+        at = end
+    return found

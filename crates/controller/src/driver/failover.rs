@@ -172,12 +172,16 @@ impl Driver {
         self.watch_children().await?;
         self.load_brokers().await?;
         self.load_topics().await?;
-        let mut outbox = Outbox::default();
-        // Brokers must know which brokers live before they are told to follow one.
-        outbox.describe_brokers();
-        self.send(&outbox);
+        if self.context().brokers.len() > 1 {
+            // Brokers must know which brokers live before they are told to follow one.
+            let mut outbox = Outbox::default();
+            outbox.describe_brokers();
+            self.send(&outbox);
+        }
         let everything = self.context().all_partitions();
         let mut outbox = self.repair(everything.clone()).await?;
+        // One that is alone serves clients from its first image on: that has all its topics.
+        outbox.describe_brokers();
         for at in &everything {
             let context = self.context();
             let Some(partition) = context.partition(at).filter(|p| p.state.is_some()) else {

@@ -228,6 +228,24 @@ async fn a_new_topic_is_announced_to_its_leader_first_and_then_to_all() {
     assert_eq!(again.message.as_deref(), Some("Topic 't' already exists."));
 }
 
+/// Restarted under load, a broker answered UNKNOWN_TOPIC_OR_PARTITION for an instant: it took an image
+/// without topics for the whole cluster and let clients in.
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_is_alone_leads_everything_before_it_knows_its_cluster() {
+    let disk = MemoryDisk::new();
+    Cluster::start(&disk).await.create("t", 2).await.unwrap();
+    let cluster = Cluster::start(&disk.copy()).await;
+    cluster.create("u", 1).await.unwrap();
+    let told = cluster.take_told();
+    let [ControlRequest::LeaderAndIsr(lead), ControlRequest::UpdateMetadata(first), ..] = &told[..]
+    else {
+        panic!("{told:#?}")
+    };
+    assert_eq!(lead.topic_states[0].partition_states.len(), 2);
+    assert_eq!(first.live_brokers.len(), 1);
+    assert_eq!(first.topic_states[0].partition_states.len(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_may_not_be_created_is_refused_and_the_rest_is_created() {
     let cluster = Cluster::start(&MemoryDisk::new()).await;
@@ -366,7 +384,7 @@ async fn a_restart_finds_everything_and_elects_nobody_anew() {
     assert_eq!(cluster.text("/controller_epoch").await.as_deref(), Some("2"));
     assert_eq!(cluster.handle.allocate_producer_ids().await.unwrap().first, 1000);
     let told = cluster.take_told();
-    let ControlRequest::LeaderAndIsr(lead) = &told[1] else { panic!("{told:#?}") };
+    let ControlRequest::LeaderAndIsr(lead) = &told[0] else { panic!("{told:#?}") };
     let topic = &lead.topic_states[0];
     assert_eq!((Some(topic.topic_id), topic.partition_states.len()), (created.id, 2));
     let as_before = |p: &protocol::messages::leader_and_isr_request::LeaderAndIsrPartitionState| {
