@@ -24,9 +24,12 @@ class Broker:
         begin = time.monotonic()
         while True:
             assert self.process.poll() is None and time.monotonic() < begin + seconds, f"no start: {self.tail()}"
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return time.monotonic() - begin
+            try:
+                with self.wire() as wire:
+                    if wire.ask(API_VERSIONS):
+                        return time.monotonic() - begin
+            except OSError:
+                pass
             time.sleep(0.005)
 
     def stop(self, seconds=60):

@@ -230,24 +230,27 @@ def read_varint(data, at):
 
 
 def plain_values(data):
-    """The values by offset of batches that are not compressed."""
+    """The values by offset of batches that are not compressed, or with gzip."""
     found, at = {}, 0
     while at + 61 <= len(data):
         base, length = struct.unpack_from(">qi", data, at)
         end = at + 12 + length
         if end > len(data):
             break
-        place = at + 61
+        records = data[at + 61:end]
+        if data[at + 22] & 7 == 1:
+            records = gzip.decompress(records)
+        place = 0
         for _ in range(struct.unpack_from(">i", data, at + 57)[0]):
-            size, place = read_varint(data, place)
+            size, place = read_varint(records, place)
             following = place + size
             place += 1
-            _, place = read_varint(data, place)
-            delta, place = read_varint(data, place)
-            key, place = read_varint(data, place)
+            _, place = read_varint(records, place)
+            delta, place = read_varint(records, place)
+            key, place = read_varint(records, place)
             place += max(key, 0)
-            size, place = read_varint(data, place)
-            found[base + delta] = data[place:place + size]
+            size, place = read_varint(records, place)
+            found[base + delta] = records[place:place + size]
             place = following
         at = end
     return found

@@ -43,6 +43,15 @@ pub(crate) struct RememberedBatch {
 }
 
 impl RememberedBatch {
+    fn of(header: &BatchHeader) -> Self {
+        Self {
+            last_sequence: header.last_sequence().map_or(-1, |sequence| sequence.0),
+            last_offset: header.last_offset().0,
+            offset_delta: header.last_offset_delta,
+            timestamp: header.max_timestamp,
+        }
+    }
+
     fn first_sequence(&self) -> i32 {
         Sequence(self.last_sequence).plus(-self.offset_delta).0
     }
@@ -170,6 +179,27 @@ pub(crate) struct ProducerBatch<'a> {
     pub(crate) header: &'a BatchHeader,
     /// Of a control batch: how the transaction ended, and the marker's timestamp.
     pub(crate) marker: Option<(EndTransaction, i64)>,
+}
+
+/// The newest batches of producers as they lie in the log: a snapshot has only the last of each.
+#[derive(Debug, Default)]
+pub(crate) struct Recollection {
+    /// With the epoch of the batches.
+    producers: BTreeMap<ProducerId, (i16, Remembered)>,
+}
+
+impl Recollection {
+    /// Takes the next batch.
+    pub(crate) fn note(&mut self, header: &BatchHeader) {
+        if header.producer_id < 0 || header.attributes.is_control() {
+            return;
+        }
+        let entry = self.producers.entry(ProducerId(header.producer_id)).or_default();
+        if entry.0 != header.producer_epoch {
+            *entry = (header.producer_epoch, Remembered::default());
+        }
+        entry.1.push(RememberedBatch::of(header));
+    }
 }
 
 /// All producers of a log.
@@ -302,12 +332,7 @@ impl ProducerState {
             }
         }
         producer.set_epoch(header.producer_epoch);
-        producer.remembered.push(RememberedBatch {
-            last_sequence: header.last_sequence().map_or(-1, |sequence| sequence.0),
-            last_offset: header.last_offset().0,
-            offset_delta: header.last_offset_delta,
-            timestamp: header.max_timestamp,
-        });
+        producer.remembered.push(RememberedBatch::of(header));
         producer.last_timestamp = header.max_timestamp;
         if is_open && !is_transactional {
             if is_leader {
@@ -440,6 +465,18 @@ impl ProducerState {
             self.open.insert(first, id);
         }
         self.producers.insert(id, producer);
+    }
+
+    /// Completes what a snapshot told: a client that had several batches in flight when the broker
+    /// ended sends all of them again, and those that are in the log must be known.
+    pub(crate) fn complete(&mut self, recollection: &Recollection) {
+        for (id, (epoch, remembered)) in &recollection.producers {
+            let Some(producer) = self.producers.get_mut(id) else { continue };
+            let last = remembered.as_slice().last();
+            if producer.epoch == *epoch && last.is_some() && last == producer.last_batch() {
+                producer.remembered = *remembered;
+            }
+        }
     }
 
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (ProducerId, &Producer)> {

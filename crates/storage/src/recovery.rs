@@ -14,7 +14,7 @@ use crate::error::{DiskError, LogError};
 use crate::files::{Kind, PartitionDirectory, SegmentFiles, file_name};
 use crate::leader_epochs::{self, LeaderEpochs};
 use crate::log_config::LogConfig;
-use crate::producer_state::ProducerState;
+use crate::producer_state::{ProducerState, Recollection};
 use crate::scan::{Scanner, producer_batch};
 use crate::segment::{IndexWrites, Segment};
 use crate::snapshot;
@@ -50,6 +50,9 @@ pub(crate) struct Loaded {
     pub(crate) log_end_offset: Offset,
     pub(crate) recovery_point: Offset,
 }
+
+/// How much of the log before a snapshot is looked through for batches that clients may send again.
+const RECALLED_BYTES: u64 = 32 << 20;
 
 /// Producer state with its snapshots.
 #[derive(Debug, Default)]
@@ -129,6 +132,7 @@ impl Producers {
         to: Offset,
     ) -> Result<(), LogError> {
         self.reload(request, request.log_start_offset, to)?;
+        self.recall(segments)?;
         for (at, segment) in segments.iter().enumerate() {
             let next_base = segments.get(at + 1).map(|next| next.base);
             if segment.base >= to || next_base.is_some_and(|next| next <= self.end_offset) {
@@ -165,6 +169,41 @@ impl Producers {
             }
         }
         self.end_offset = to;
+        Ok(())
+    }
+
+    /// Looks the producers' batches up that a snapshot does not have, near the end of what it accounts
+    /// for.
+    fn recall(&mut self, segments: &[Segment]) -> Result<(), DiskError> {
+        if self.state.iter().len() == 0 {
+            return Ok(());
+        }
+        let below = segments.partition_point(|segment| segment.base < self.end_offset);
+        let mut first = below;
+        let mut size = 0;
+        while first > 0 && size < RECALLED_BYTES {
+            first -= 1;
+            size += segments[first].size;
+        }
+        let mut recollection = Recollection::default();
+        for (at, segment) in segments.iter().enumerate().take(below).skip(first) {
+            let mut position = 0;
+            if at == first && size > RECALLED_BYTES {
+                // About there: where exactly does not matter.
+                let next = segments.get(at + 1).map_or(self.end_offset, |next| next.base);
+                let share = |part: u64| i128::from(part) * i128::from(next.0 - segment.base.0);
+                let skipped = share(size - RECALLED_BYTES) / i128::from(segment.size.max(1));
+                let from = Offset(segment.base.0 + i64::try_from(skipped).unwrap_or(0));
+                position = segment.find(from, segment.size)?.map_or(0, |batch| batch.position);
+            }
+            let mut scanner = Scanner::whole(&segment.files, position, segment.size)?;
+            while let Some(batch) = scanner.next_head()?
+                && batch.last_offset < self.end_offset
+            {
+                batch.header.iter().for_each(|header| recollection.note(header));
+            }
+        }
+        self.state.complete(&recollection);
         Ok(())
     }
 

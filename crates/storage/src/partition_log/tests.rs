@@ -268,10 +268,51 @@ fn write_through_a_fault(k: u64, fault: WriteFault) {
     let mut restarted = Broker::start(&disk);
     let mut log = restarted.open(config());
     check(&log);
-    // The last batch of a producer is still known.
-    let retry = batch(&["0:39"], Some((0, 0, 39)));
-    assert!(try_append(&mut log, retry).unwrap() < Offset(80));
+    // What a producer may have had in flight is still known.
+    for sequence in 35..40 {
+        let retry = batch(&[&format!("0:{sequence}")], Some((0, 0, sequence)));
+        assert!(try_append(&mut log, retry).unwrap() < Offset(80));
+    }
     check(&log);
+}
+
+/// Killed under load, a broker answered OUT_OF_ORDER_SEQUENCE_NUMBER to the first of five batches that a
+/// producer sent again: a snapshot has only the last batch of each producer.
+#[test]
+fn all_batches_that_were_in_flight_are_known_after_every_kind_of_restart() {
+    let record = |producer: i64, sequence: i32| {
+        let value = format!("{producer}:{sequence}");
+        batch(&[&value, "x"], Some((producer, 3, 2 * sequence)))
+    };
+    for count in 1..30 {
+        let disk = MemoryDisk::new();
+        let broker = Broker::start(&disk);
+        broker.directories.set_cluster_id("cluster").unwrap();
+        let mut log = broker.create(small());
+        let mut offsets = Vec::new();
+        for sequence in 0..count {
+            for producer in [7, 8] {
+                offsets.push(append(&mut log, record(producer, sequence)));
+            }
+        }
+        let wanted = values(&log);
+        let killed = disk.copy();
+        log.close().unwrap();
+        broker.directories.close(None);
+        drop(broker);
+        for disk in [killed, disk] {
+            let mut broker = Broker::start(&disk);
+            let mut log = broker.open(small());
+            for sequence in (count - 5).max(0)..count {
+                for (at, producer) in [7, 8].into_iter().enumerate() {
+                    let first = offsets[2 * usize::try_from(sequence).unwrap() + at];
+                    assert_eq!(try_append(&mut log, record(producer, sequence)), Ok(first));
+                }
+            }
+            append(&mut log, record(7, count));
+            assert_eq!(values(&log)[..wanted.len()], wanted);
+        }
+    }
 }
 
 #[test]
