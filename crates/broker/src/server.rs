@@ -380,8 +380,8 @@ fn start_controller(
         num_partitions: config.topics.num_partitions,
         default_replication_factor: config.topics.default_replication_factor,
         placement: match config.topics.placement {
-            ReplicaPlacement::Random => Placement::Random,
-            ReplicaPlacement::Balanced => Placement::Balanced,
+            ReplicaPlacement::Kafka => Placement::Kafka,
+            ReplicaPlacement::Classic => Placement::Classic,
         },
         unclean_leader_election: config.controller.unclean_leader_election,
         delete_topics: config.topics.deletion,

@@ -1,7 +1,7 @@
 //! Where new partitions go. Pure: randomness is passed in.
 //!
-//! The formula is Apache's own (`AdminUtils`), rack-aware if brokers have racks. What can be chosen is
-//! where it starts for a new topic.
+//! Two formulas: Apache's own (`AdminUtils`), which starts anywhere, shifts and minds racks, and the
+//! classic one, in which a partition's number alone says where it is.
 
 use crate::ApiError;
 use model::BrokerId;
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 /// Where the replicas of a new topic go (`barnabas.replica.placement`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// From a random broker on, as in Kafka.
+    /// Kafka's: from a random broker on, replicas shifted, racks alternated.
     #[default]
-    Random,
-    /// From the broker with the fewest replicas on.
-    Balanced,
+    Kafka,
+    /// Partition `i` on broker `i mod n`, its replica `j` on broker `(i + j) mod n`, brokers by id.
+    Classic,
 }
 
 /// A live broker, as far as placement cares.
@@ -25,7 +25,7 @@ pub(crate) struct Candidate {
     pub(crate) rack: Option<String>,
 }
 
-/// Where a run of the formula starts: random for a new topic, fixed for an expansion.
+/// Where a run of Kafka's formula starts: random for a new topic, fixed for an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
     /// Index of the first replica of partition 0.
@@ -40,8 +40,9 @@ pub(crate) struct Start {
 ///
 /// # Errors
 /// `INVALID_PARTITIONS`, `INVALID_REPLICATION_FACTOR`, or `UNKNOWN_SERVER_ERROR` if only some brokers
-/// have a rack.
+/// have a rack and Kafka's formula would have to mind them.
 pub(crate) fn place(
+    placement: Placement,
     brokers: &[Candidate],
     count: i32,
     replication_factor: i16,
@@ -52,6 +53,9 @@ pub(crate) fn place(
     })?;
     let replicas = check_replication_factor(brokers.len(), replication_factor)?;
     let partitions = start.partition..start.partition.saturating_add(count);
+    if placement == Placement::Classic {
+        return Ok(place_classically(brokers, partitions, replicas));
+    }
     let with_rack = brokers.iter().filter(|b| b.rack.is_some()).count();
     if with_rack == 0 {
         return Ok(place_without_racks(brokers, partitions, replicas, start));
@@ -79,6 +83,17 @@ pub(crate) fn check_replication_factor(brokers: usize, factor: i16) -> Result<us
 
 fn positive(number: i64) -> Option<usize> {
     usize::try_from(number).ok().filter(|&n| n > 0)
+}
+
+fn place_classically(
+    brokers: &[Candidate],
+    partitions: std::ops::Range<usize>,
+    replicas: usize,
+) -> Vec<Vec<BrokerId>> {
+    let on = |partition: usize, replica: usize| brokers[(partition + replica) % brokers.len()].id;
+    partitions
+        .map(|partition| (0..replicas).map(|replica| on(partition, replica)).collect())
+        .collect()
 }
 
 fn place_without_racks(
@@ -176,11 +191,20 @@ mod tests {
     }
 
     fn placed(brokers: &[Candidate], count: i32, factor: i16, start: Start) -> Vec<Vec<i32>> {
-        let placed = place(brokers, count, factor, start).unwrap();
+        let placed = place(Placement::Kafka, brokers, count, factor, start).unwrap();
         placed.into_iter().map(|replicas| replicas.into_iter().map(|id| id.0).collect()).collect()
     }
 
     const AT_0: Start = Start { index: 0, shift: 0, partition: 0 };
+
+    #[test]
+    fn classically_a_partitions_number_says_where_it_is() {
+        let brokers = brokers(&[Some("r1"), None, Some("r2")]);
+        let start = Start { partition: 4, ..AT_0 };
+        let placed = place(Placement::Classic, &brokers, 3, 2, start).unwrap();
+        let ids = placed.into_iter().map(|replicas| replicas.into_iter().map(|b| b.0).collect());
+        assert_eq!(ids.collect::<Vec<Vec<i32>>>(), [[1, 2], [2, 0], [0, 1]]);
+    }
 
     #[test]
     fn the_distance_grows_with_every_round_over_the_brokers() {
@@ -210,7 +234,7 @@ mod tests {
     #[test]
     fn what_cannot_be_placed_is_refused_with_kafkas_words() {
         let refuse = |brokers: &[Candidate], count, factor| {
-            let error = place(brokers, count, factor, AT_0).unwrap_err();
+            let error = place(Placement::Kafka, brokers, count, factor, AT_0).unwrap_err();
             (error.code, error.message.unwrap())
         };
         let one = brokers(&[None]);

@@ -117,7 +117,7 @@ impl Cluster {
             broker: BrokerImage { id: BrokerId(0), rack: None, endpoints: vec![endpoint] },
             num_partitions: 3,
             default_replication_factor: 1,
-            placement: Placement::Random,
+            placement: Placement::Kafka,
             unclean_leader_election: false,
             delete_topics: true,
         };

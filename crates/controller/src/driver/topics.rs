@@ -4,7 +4,7 @@ use super::failover::random_id;
 use super::*;
 use crate::context::{Partition, Topic};
 use crate::handle::ReplyTo;
-use crate::placement::{self, Candidate, Placement, Start};
+use crate::placement::{self, Candidate, Start};
 use crate::topic_rules::{self, collide, may_collide};
 use crate::{CreatedTopic, NewPartitions, NewTopic, PerTopic};
 use metadata::ConfigEntity;
@@ -163,25 +163,10 @@ impl Driver {
             let drawn = self.surroundings.random.below(bound as u64);
             usize::try_from(drawn).expect("below a usize")
         };
-        let index = match self.settings.placement {
-            Placement::Random => random(brokers.len()),
-            Placement::Balanced => self.emptiest(&brokers),
-        };
-        let start = Start { index, shift: random(brokers.len()), partition: 0 };
-        let placed = placement::place(&brokers, count, factor, start)?;
+        let start =
+            Start { index: random(brokers.len()), shift: random(brokers.len()), partition: 0 };
+        let placed = placement::place(self.settings.placement, &brokers, count, factor, start)?;
         Ok((0..).zip(placed).collect())
-    }
-
-    /// Which of `brokers` has the fewest replicas.
-    fn emptiest(&self, brokers: &[Candidate]) -> usize {
-        let mut counts: BTreeMap<BrokerId, usize> = BTreeMap::new();
-        for topic in self.active.iter().flat_map(|active| active.context.topics.values()) {
-            for id in topic.partitions.values().flat_map(|partition| &partition.replicas) {
-                *counts.entry(*id).or_default() += 1;
-            }
-        }
-        let count = |broker: &Candidate| counts.get(&broker.id).copied().unwrap_or(0);
-        (0..brokers.len()).min_by_key(|&at| count(&brokers[at])).unwrap_or(0)
     }
 
     fn candidates(&self) -> Vec<Candidate> {
@@ -378,7 +363,7 @@ impl Driver {
         let start = placement::expansion_start(&brokers, first.first().copied(), existing);
         let count = i32::try_from(total - existing).expect("total came from an i32");
         let factor = i16::try_from(first.len()).unwrap_or(i16::MAX);
-        placement::place(&brokers, count, factor, start)
+        placement::place(self.settings.placement, &brokers, count, factor, start)
     }
 
     async fn grow(&mut self, name: &TopicName, added: Vec<Vec<BrokerId>>) -> Result<(), Stopped> {

@@ -15,8 +15,8 @@ pub(super) const AREA: Area = Area {
         /// included; `headers` takes compressed records as sent after header, length and checksum, for half the work.
         "barnabas.record.validation": String = Some("full"), OneOf(&["full", "headers"]), Medium, ReadOnly, Honoured, ours;
 
-        /// Where the replicas of a new topic go. `random` starts the round at a random broker as Kafka does; `balanced`
-        /// starts it at the broker with the fewest replicas.
-        "barnabas.replica.placement": String = Some("random"), OneOf(&["random", "balanced"]), Low, ReadOnly, Honoured, ours;
+        /// Where the replicas of a new topic go. `kafka` starts at a random broker, shifts the replicas and alternates racks, as
+        /// Kafka does; `classic` puts partition i on broker i mod n and its replica j on broker (i + j) mod n, brokers sorted by id.
+        "barnabas.replica.placement": String = Some("kafka"), OneOf(&["kafka", "classic"]), Low, ReadOnly, Honoured, ours;
     },
 };

@@ -19,13 +19,13 @@ pub struct TopicSettings {
     pub placement: ReplicaPlacement,
 }
 
-/// Where the first replica of a new topic goes.
+/// Where the replicas of a new topic go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaPlacement {
-    /// Kafka's: round robin from a random broker.
-    Random,
-    /// Round robin from the broker with the fewest replicas.
-    Balanced,
+    /// From a random broker on, shifted, racks alternated.
+    Kafka,
+    /// By the partition's number alone.
+    Classic,
 }
 
 impl TopicSettings {
@@ -37,8 +37,8 @@ impl TopicSettings {
             deletion: values.boolean("delete.topic.enable"),
             describe_partitions_limit: values.i32("max.request.partition.size.limit"),
             placement: match values.text("barnabas.replica.placement").as_deref() {
-                Some("balanced") => ReplicaPlacement::Balanced,
-                _ => ReplicaPlacement::Random,
+                Some("classic") => ReplicaPlacement::Classic,
+                _ => ReplicaPlacement::Kafka,
             },
         }
     }
