@@ -67,7 +67,7 @@ pub(crate) struct SessionState {
     pub(crate) slots: Vec<Option<Slot>>,
     free: Vec<u32>,
     by_key: HashMap<Key, u32>,
-    /// How the partitions were last asked to count for this session.
+    /// How the partitions were last asked to count for the session.
     counting: Option<(Isolation, bool)>,
     /// Slots to look at in the next answer, each once: see [`Slot::is_ready`].
     pub(crate) ready: Vec<u32>,
