@@ -30,11 +30,17 @@ pub(crate) const DIRECT_READ: usize = 64 << 10;
 /// Nothing more is executed while this much waits to be sent: a slow reader must not fill our memory.
 const OUTPUT_LIMIT: usize = 1 << 20;
 
+/// How long a frame may be before the connection's first request was understood. Clients begin with
+/// something small; old ones begin with a Produce, which may be large at once.
+const OPENING_LIMIT: usize = 1 << 20;
+
 /// A connection's state between bytes in and bytes out.
 #[derive(Debug)]
 pub struct ConnectionCore {
     context: Arc<ConnectionContext>,
     frame_limit: usize,
+    /// Whether a request of it was understood.
+    has_spoken: bool,
     input: Input,
     /// Requests in the order in which they came, from the first that is not answered.
     in_flight: VecDeque<InFlight>,
@@ -75,6 +81,7 @@ impl ConnectionCore {
         Self {
             context,
             frame_limit,
+            has_spoken: false,
             input: Input::default(),
             in_flight: VecDeque::new(),
             first_sequence: 0,
@@ -94,8 +101,25 @@ impl ConnectionCore {
         if self.ending != Ending::No {
             return;
         }
-        if let Err(reason) = self.input.receive(bytes, self.frame_limit) {
+        let received = self.input.receive(bytes, self.frame_limit);
+        if let Err(reason) = received.and_then(|()| self.check_opening()) {
             self.refuse(refusals, &reason, now);
+        }
+    }
+
+    /// Strangers are not given room for large frames.
+    fn check_opening(&self) -> Result<(), CloseReason> {
+        if self.has_spoken || !self.input.frames.is_empty() {
+            return Ok(());
+        }
+        match &self.input.partial {
+            Some(Partial { length: Some(length), buffer, .. })
+                if *length > OPENING_LIMIT && buffer.len() >= 2 && !is_produce(buffer) =>
+            {
+                let length = i32::try_from(*length).unwrap_or(i32::MAX);
+                Err(CloseReason::FrameLength { length, limit: OPENING_LIMIT })
+            }
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -109,6 +133,8 @@ impl ConnectionCore {
     pub(crate) fn received_directly(&mut self, refusals: &Refusals, now: Instant) {
         if let Some(surplus) = self.input.finish_direct_read() {
             self.receive(refusals, &surplus, now);
+        } else if let Err(reason) = self.check_opening() {
+            self.refuse(refusals, &reason, now);
         }
     }
 
@@ -151,6 +177,7 @@ impl ConnectionCore {
                     Answer::Ended(Completion::Close(reason))
                 }
             };
+            self.has_spoken |= self.ending != Ending::Draining;
             self.in_flight.push_back(InFlight { is_produce, answer });
             self.release_answers();
         }

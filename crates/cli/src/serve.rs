@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// Run a broker.
 ///
@@ -48,6 +48,7 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) fn run(self) -> ExitCode {
         log::start(self.log_format, self.log_level.as_deref());
+        end_on_panic();
         let mut set = self.set;
         set.extend(self.data.map(|dir| ("log.dirs".into(), dir.display().to_string())));
         let loaded = match BrokerConfig::load(self.file.as_deref(), &set) {
@@ -82,6 +83,17 @@ impl Serve {
         server.stop(Duration::from_secs(self.stop_timeout));
         ExitCode::SUCCESS
     }
+}
+
+/// A panic is a broken invariant, on whatever thread or task: tasks of a runtime would only vanish, and
+/// leave a broker without its controller or a group without its coordinator.
+fn end_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        error!(%panic, "a broken invariant: the broker stops at once rather than serve wrong data");
+        std::process::abort();
+    }));
 }
 
 /// The signals that stop a broker. A second one ends the process at once, as if it were not caught.

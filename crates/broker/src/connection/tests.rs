@@ -207,18 +207,19 @@ fn an_empty_frame_is_a_frame() {
 fn no_buffer_is_reserved_on_the_clients_word() {
     let mut client = Client::new();
     client.send(&u32::try_from(LIMIT).unwrap().to_be_bytes());
-    client.send(b"x");
+    client.send(&[0]);
     assert!(client.core.partial_bytes() <= 1 + RESERVE_AHEAD);
     let part = vec![0; 300 << 10];
     for arrived in (1..=8).map(|count| 1 + count * part.len()) {
         client.send(&part);
-        assert!(client.core.partial_bytes() <= 2 * arrived + RESERVE_AHEAD);
+        let held = client.core.partial_bytes();
+        assert!((arrived..=2 * arrived + RESERVE_AHEAD).contains(&held), "{held} of {arrived}");
     }
 }
 
 #[test]
 fn a_large_frame_is_read_into_its_own_buffer_and_no_further() {
-    let body = [&METADATA.to_be_bytes()[..], b"a", &vec![7; 3 << 20]].concat();
+    let body = [&PRODUCE.to_be_bytes()[..], b"a", &vec![7; 3 << 20]].concat();
     let bytes = [framed(&body), request(METADATA, b'b')].concat();
     let mut client = Client::new();
     client.send(&bytes[..100]);
@@ -284,4 +285,21 @@ fn a_stopping_broker_answers_produces_and_gives_up_other_waiters() {
     client.send(&requests(&[(FETCH, b'a')]));
     client.core.shut_down();
     assert!(client.core.is_finished());
+}
+
+#[test]
+fn a_stranger_may_not_send_a_large_frame_unless_it_is_a_produce() {
+    let large = u32::try_from(OPENING_LIMIT + 1).unwrap().to_be_bytes();
+    let beginning = |key: i16| [&large[..], &key.to_be_bytes()].concat();
+    let refuses = |pieces: &[&[u8]]| {
+        let mut client = Client::new();
+        pieces.iter().for_each(|piece| client.send(piece));
+        client.core.is_finished()
+    };
+    assert!(refuses(&[&beginning(METADATA)]));
+    assert!(refuses(&[&large, &[0], &[3]]), "however the bytes are cut");
+    assert!(!refuses(&[&beginning(PRODUCE)]), "clients of old begin with one");
+    assert!(!refuses(&[&request(METADATA, b'a'), &beginning(METADATA)]), "it has spoken");
+    let together = [request(METADATA, b'a'), beginning(METADATA)].concat();
+    assert!(!refuses(&[&together]));
 }

@@ -185,6 +185,8 @@ struct Pass<'a> {
 struct Answer {
     data: PartitionData,
     size: usize,
+    /// There is more, which did not fit into this response.
+    is_unfinished: bool,
 }
 
 impl Waiting {
@@ -249,7 +251,7 @@ impl Pass<'_> {
         for (number, slot) in (0..).zip(&mut state.slots) {
             let Some(slot) = slot else { continue };
             let answer = self.read(slot, Some((&session.watcher, number)));
-            if answer.size > 0 || answer.data.error_code != 0 {
+            if answer.is_unfinished {
                 ready.push(number);
             }
             answers.push((number, answer));
@@ -303,7 +305,7 @@ impl Pass<'_> {
                 continue;
             }
             let answer = self.read(slot, Some((&session.watcher, number)));
-            if answer.size > 0 || answer.data.error_code != 0 {
+            if answer.is_unfinished {
                 unfinished.push(number);
             }
             if is_news(slot, &answer) {
@@ -360,7 +362,7 @@ impl Pass<'_> {
         let interest = self.limits.interest(slot);
         let subscription = watcher.filter(|_| slot.is_subscribed).map(|(w, n)| (w, n, interest));
         let result = partition.read(self.now, self.wall, &read, subscription, &mut self.effects);
-        let read = match result {
+        let mut read = match result {
             Ok(read) => read,
             Err(failure) => {
                 self.is_urgent = true;
@@ -373,14 +375,20 @@ impl Pass<'_> {
             partition.subscribe(watcher, number, interest);
         }
         self.is_urgent |= read.diverging_epoch.is_some();
+        // From version 3 on the first batch of an answer is whole, and consumers fail on another one's
+        // part (KIP-74): they get it whole in a later answer.
+        let was_cut = read.first_batch_incomplete && self.limits.version > 2;
+        if was_cut {
+            (read.records, read.size) = (Records::default(), 0);
+        }
         if read.size > 0 {
             self.min_one_message = false;
         }
         self.remaining = self.remaining.saturating_sub(read.size);
         self.bytes += read.size as u64;
         match self.compatible(slot, &partition, read) {
-            Ok(answer) => answer,
-            Err(code) => Answer { data: error(slot, code), size: 0 },
+            Ok(answer) => Answer { is_unfinished: answer.is_unfinished || was_cut, ..answer },
+            Err(code) => Answer::error(slot, code),
         }
     }
 
@@ -435,7 +443,7 @@ impl Pass<'_> {
         // Version 6 is how consumers say that they know KAFKA_STORAGE_ERROR.
         let is_unknown = code == ErrorCode::KafkaStorageError && self.limits.version <= 5;
         let code = if is_unknown { ErrorCode::NotLeaderOrFollower } else { code };
-        Answer { data: error(slot, code), size: 0 }
+        Answer::error(slot, code)
     }
 
     /// Puts what was read into a form that the reader's version knows.
@@ -484,7 +492,13 @@ impl Pass<'_> {
             records: Some(records),
             ..Default::default()
         };
-        Ok(Answer { data, size })
+        Ok(Answer { data, size, is_unfinished: size > 0 })
+    }
+}
+
+impl Answer {
+    fn error(slot: &Slot, code: ErrorCode) -> Self {
+        Self { data: error(slot, code), size: 0, is_unfinished: true }
     }
 }
 

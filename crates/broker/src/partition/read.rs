@@ -47,6 +47,8 @@ pub(crate) struct PartitionRead {
     pub(crate) records: Records,
     /// Their size in bytes.
     pub(crate) size: usize,
+    /// Whether they end within the first batch, which is larger than `max_bytes`.
+    pub(crate) first_batch_incomplete: bool,
     /// Exclusive end of what is committed, before the read.
     pub(crate) high_watermark: Offset,
     /// Exclusive end for `read_committed`, before the read.
@@ -117,6 +119,7 @@ impl Partition {
         let mut answer = PartitionRead {
             records: Records::default(),
             size: 0,
+            first_batch_incomplete: false,
             high_watermark: log.high_watermark(),
             last_stable_offset: log.last_stable_offset(),
             log_start_offset: log.log_start_offset(),
@@ -165,6 +168,7 @@ impl Partition {
         let read = plan.run().map_err(ReadFailure::from)?;
         answer.records = read.records;
         answer.size = read.size;
+        answer.first_batch_incomplete = read.first_batch_incomplete;
         answer.aborted_transactions = read.aborted_transactions;
         Ok(answer)
     }

@@ -133,6 +133,36 @@ fn the_first_batch_comes_whole_however_small_the_limit() {
     assert!(sizes.iter().all(|&size| size <= 1), "up to version 2 the limit is hard: {sizes:?}");
 }
 
+/// Java's consumer fails on a part of a batch from version 3 on, and a session must come back to the
+/// partition although nothing new arrives there.
+#[test]
+fn a_batch_that_does_not_fit_is_left_out_and_comes_first_next_time() {
+    let running = Running::start();
+    running.host("t", TOPIC_ID, 2, &[]);
+    let mut client = running.connect();
+    let one = batch(&[1, 2, 3]);
+    for index in [0, 1] {
+        client.call(9, &produce_to("t", index, -1, one.clone()));
+    }
+    let mut request = fetch(vec![partition(0, 0), partition(1, 0)]);
+    request.max_bytes = i32::try_from(one.len() + 20).unwrap();
+    for version in [4, 11, 12, 13] {
+        let response = client.call(version, &request);
+        let sizes: Vec<_> = partitions(&response).iter().map(|data| bytes(data).len()).collect();
+        assert_eq!(sizes, [one.len(), 0], "v{version}");
+    }
+    request.session_epoch = 0;
+    let first = client.call(12, &request);
+    assert_eq!(offsets(partitions(&first)[0]), [0, 1, 2]);
+    request.session_id = first.session_id;
+    request.session_epoch = 1;
+    request.topics[0].partitions = vec![partition(0, 3)];
+    let next = client.call(12, &request);
+    let all = partitions(&next);
+    assert_eq!(all.iter().map(|data| data.partition_index).collect::<Vec<_>>(), [1]);
+    assert_eq!(offsets(all[0]), [0, 1, 2]);
+}
+
 #[test]
 fn a_fetch_waits_for_min_bytes_and_no_longer() {
     let running = Running::start();
