@@ -1,8 +1,9 @@
 //! Two answers to one request, field by field, and what may differ between them.
 
-use crate::normal::identity;
+use crate::normal::{ORDERED, identity};
 use serde_json::Value;
 use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -45,7 +46,7 @@ fn compare(path: &str, theirs: Option<&Value>, ours: Option<&Value>, found: &mut
         }
         (Some(Value::Array(theirs)), Some(Value::Array(ours))) => {
             let path = format!("{path}[]");
-            for (theirs, ours) in aligned(theirs, ours) {
+            for (theirs, ours) in aligned(&path, theirs, ours) {
                 compare(&path, theirs, ours, found);
             }
         }
@@ -62,21 +63,24 @@ fn compare(path: &str, theirs: Option<&Value>, ours: Option<&Value>, found: &mut
 
 /// Elements of two lists that are about the same thing, side by side.
 fn aligned<'v>(
+    path: &str,
     theirs: &'v [Value],
     ours: &'v [Value],
 ) -> Vec<(Option<&'v Value>, Option<&'v Value>)> {
+    let name = path.rsplit('.').next().unwrap_or(path).trim_end_matches("[]");
     let has_identity = |list: &[Value]| list.iter().all(|one| !identity(one).is_empty());
-    if !has_identity(theirs) || !has_identity(ours) {
+    if ORDERED.contains(&name) || !has_identity(theirs) || !has_identity(ours) {
         let length = theirs.len().max(ours.len());
         return (0..length).map(|at| (theirs.get(at), ours.get(at))).collect();
     }
-    let mut left: Vec<&Value> = ours.iter().collect();
+    let mut left: BTreeMap<String, VecDeque<&Value>> = BTreeMap::new();
+    ours.iter().for_each(|one| left.entry(identity(one)).or_default().push_back(one));
     let mut pairs = Vec::new();
     for one in theirs {
-        let same = left.iter().position(|other| identity(other) == identity(one));
-        pairs.push((Some(one), same.map(|at| left.remove(at))));
+        let same = left.get_mut(&identity(one)).and_then(VecDeque::pop_front);
+        pairs.push((Some(one), same));
     }
-    pairs.extend(left.into_iter().map(|one| (None, Some(one))));
+    pairs.extend(left.into_values().flatten().map(|one| (None, Some(one))));
     pairs
 }
 

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 
 /// A day: what a clock says now lies this close to when the run began.
 const DAY_MS: i64 = 86_400_000;
+/// Lists whose order says something.
+pub(crate) const ORDERED: &[&str] = &["records", "headers"];
+
 const ZERO: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
 /// What is known of a broker's cluster.
@@ -60,7 +63,7 @@ impl Names {
                 let mut list: Vec<_> =
                     list.iter().map(|one| self.value(field, one, bound)).collect();
                 // Kafka answers in the order of its hash maps; records have an order.
-                if !["records", "headers"].contains(&field) && list.iter().all(Value::is_object) {
+                if !ORDERED.contains(&field) && list.iter().all(Value::is_object) {
                     list.sort_by_cached_key(|one| (identity(one), one.to_string()));
                 }
                 Value::Array(list)
@@ -104,9 +107,29 @@ impl Names {
             _ => {
                 let text = bound.uuids(text);
                 let text = text.replace(&self.folder, "<folder>");
-                text.replace(&format!(":{}", self.port), ":<port>")
+                let text = text.replace(&format!(":{}", self.port), ":<port>");
+                self.times(&text)
             }
         }
+    }
+}
+
+impl Names {
+    /// Replaces milliseconds of today.
+    fn times(&self, text: &str) -> String {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+            let digits = rest[start..].find(|c: char| !c.is_ascii_digit());
+            let end = digits.map_or(rest.len(), |length| start + length);
+            let number = &rest[start..end];
+            let is_now = number.len() == 13
+                && number.parse::<i64>().is_ok_and(|n| (n - self.now).abs() < DAY_MS);
+            out.push_str(&rest[..start]);
+            out.push_str(if is_now { "<now>" } else { number });
+            rest = &rest[end..];
+        }
+        out + rest
     }
 }
 
@@ -133,7 +156,6 @@ pub(crate) fn identity(element: &Value) -> String {
         "producer_id",
         "batch_index",
         "coordinator_key",
-        "base_offset",
     ];
     FIELDS
         .iter()
