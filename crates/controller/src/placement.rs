@@ -52,6 +52,7 @@ pub(crate) fn place(
         ApiError::new(ErrorCode::InvalidPartitions, "Number of partitions must be larger than 0.")
     })?;
     let replicas = check_replication_factor(brokers.len(), replication_factor)?;
+    check_room(count, 0)?;
     let partitions = start.partition..start.partition.saturating_add(count);
     if placement == Placement::Classic {
         return Ok(place_classically(brokers, partitions, replicas));
@@ -67,6 +68,22 @@ pub(crate) fn place(
         ));
     }
     Ok(place_by_rack(brokers, partitions, replicas, start))
+}
+
+/// The most partitions that one request may make, as in Kafka from 4.0 on: 3.9 takes any number and runs
+/// out of memory.
+pub(crate) const MOST_PARTITIONS: usize = 10_000;
+
+/// Refuses `count` more partitions after the `planned` ones of the same request.
+///
+/// # Errors
+/// `POLICY_VIOLATION`.
+pub(crate) fn check_room(count: usize, planned: usize) -> Result<(), ApiError> {
+    if count.saturating_add(planned) > MOST_PARTITIONS {
+        let message = format!("One request makes at most {MOST_PARTITIONS} partitions.");
+        return Err(ApiError::new(ErrorCode::PolicyViolation, message));
+    }
+    Ok(())
 }
 
 /// The replication factor as a count, if so many brokers live.
@@ -239,6 +256,7 @@ mod tests {
         };
         let one = brokers(&[None]);
         assert_eq!(refuse(&one, 0, 1).0, ErrorCode::InvalidPartitions);
+        assert_eq!(refuse(&one, i32::MAX, 1).0, ErrorCode::PolicyViolation, "no memory is taken");
         assert_eq!(refuse(&one, 1, 0).0, ErrorCode::InvalidReplicationFactor);
         assert_eq!(refuse(&one, 1, 2).1, "Replication factor: 2 larger than available brokers: 1.");
         assert_eq!(refuse(&brokers(&[None, Some("r")]), 1, 1).0, ErrorCode::UnknownServerError);

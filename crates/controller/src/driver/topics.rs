@@ -111,6 +111,8 @@ impl Driver {
             ));
         }
         let assignment = self.assignment(new)?;
+        let planned = others.iter().map(|other| other.topic.partitions.len()).sum();
+        placement::check_room(assignment.len(), planned)?;
         topic_rules::validate_topic_name(&new.name)?;
         if may_collide(&new.name) {
             let names = context.topics.keys().chain(others.iter().map(|other| &other.name));
