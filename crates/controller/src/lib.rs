@@ -36,4 +36,4 @@ pub use driver::Driver;
 pub use handle::ControllerHandle;
 pub use membership::{ConfigReader, ControllerError, ControllerSettings, Membership, Surroundings};
 pub use placement::Placement;
-pub use topic_rules::validate_topic_name;
+pub use topic_rules::{collide, validate_topic_name};

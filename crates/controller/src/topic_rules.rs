@@ -30,7 +30,8 @@ pub fn validate_topic_name(name: &str) -> Result<(), ApiError> {
 }
 
 /// Whether two different names would share the name of a metric, in which `.` and `_` are one.
-pub(crate) fn collide(a: &str, b: &str) -> bool {
+#[must_use]
+pub fn collide(a: &str, b: &str) -> bool {
     let unified = |c: char| if c == '.' { '_' } else { c };
     a.chars().map(unified).eq(b.chars().map(unified))
 }

@@ -245,6 +245,12 @@ impl Leader {
         broker == self.id || self.followers.iter().any(|follower| follower.id == broker)
     }
 
+    /// Whether `broker` is a replica other than the leader: who may fetch as a follower.
+    #[must_use]
+    pub fn is_follower(&self, broker: BrokerId) -> bool {
+        self.followers.iter().any(|follower| follower.id == broker)
+    }
+
     /// `min.insync.replicas`, but never more than there are replicas.
     #[must_use]
     pub fn effective_min_isr(&self) -> usize {

@@ -19,6 +19,7 @@ use crate::partition::{Wake, Watcher};
 use crate::request::{Outcome, Parked, Request};
 use model::{BrokerEpoch, BrokerId, Instant, Offset, Timestamp};
 use protocol::messages::FetchRequest;
+use protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use protocol::messages::fetch_response::{
     AbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch,
     NodeEndpoint, PartitionData,
@@ -27,15 +28,21 @@ use protocol::records::RecordsError;
 use protocol::records::convert::{down_convert, fetch_magic};
 use protocol::records::validate::INFLATE_LIMIT;
 use protocol::{ErrorCode, Records};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) const API: Api = api!(FetchRequest, 0..=18, fetch);
 
+const READ_UNCOMMITTED: i8 = 0;
 const READ_COMMITTED: i8 = 1;
 
 fn fetch(broker: &Arc<Broker>, request: Request<FetchRequest>) -> Outcome {
     let limits = Limits::of(broker, &request);
+    if let Some(refusal) = refuse_isolation(broker, &request) {
+        return request.respond(refusal);
+    }
     let body = &request.body;
     let context = broker.fetch_sessions.begin(
         SessionRequest {
@@ -51,10 +58,7 @@ fn fetch(broker: &Arc<Broker>, request: Request<FetchRequest>) -> Outcome {
     );
     let scope = match context {
         Ok(Context::Sessionless) => {
-            let slots = body.topics.iter().flat_map(|topic| {
-                topic.partitions.iter().map(|partition| Slot::new(topic, partition))
-            });
-            Scope::Sessionless { slots: slots.collect(), watcher: None }
+            Scope::Sessionless { slots: slots(&body.topics), watcher: None }
         }
         Ok(Context::Full(session)) => {
             Scope::Session { session, epoch: body.session_epoch, is_full: true }
@@ -82,6 +86,76 @@ fn fetch(broker: &Arc<Broker>, request: Request<FetchRequest>) -> Outcome {
     }
 }
 
+/// The partitions of a request without a session; of one that is named twice the last wish counts.
+fn slots(topics: &[FetchTopic]) -> Vec<Slot> {
+    let all = topics
+        .iter()
+        .flat_map(|topic| topic.partitions.iter().map(|partition| Slot::new(topic, partition)));
+    let rises =
+        |topic: &FetchTopic| topic.partitions.is_sorted_by(|a, b| a.partition < b.partition);
+    if topics.len() == 1 && topics.iter().all(rises) {
+        return all.collect();
+    }
+    let mut places = HashMap::new();
+    let mut slots: Vec<Slot> = Vec::new();
+    for slot in all {
+        match places.entry((slot.topic.clone(), slot.topic_id, slot.index)) {
+            Entry::Occupied(place) => slots[*place.get()] = slot,
+            Entry::Vacant(place) => {
+                place.insert(slots.len());
+                slots.push(slot);
+            }
+        }
+    }
+    slots
+}
+
+/// An isolation level that does not exist is an error that Kafka did not expect, once it is about to
+/// read: its answer then lists no partition that it could not read anyway.
+fn refuse_isolation(broker: &Broker, request: &Request<FetchRequest>) -> Option<FetchResponse> {
+    let body = &request.body;
+    if [READ_UNCOMMITTED, READ_COMMITTED].contains(&body.isolation_level) {
+        return None;
+    }
+    let version = request.context.api_version;
+    let exists = |topic: &FetchTopic, partition: &FetchPartition| match version {
+        13.. => broker.partitions.find_by_id(topic.topic_id, partition.partition).is_some(),
+        _ => broker.partitions.find(&topic.topic, partition.partition).is_some(),
+    };
+    let is_read = |topic: &FetchTopic| topic.partitions.iter().any(|p| exists(topic, p));
+    if !body.topics.iter().any(is_read) {
+        return None;
+    }
+    let code = ErrorCode::UnknownServerError;
+    let responses = slots(&body.topics).into_iter().filter(|_| version < 13);
+    let mut response = FetchResponse {
+        error_code: code.code(),
+        session_id: body.session_id,
+        ..Default::default()
+    };
+    responses.for_each(|slot| {
+        let data = PartitionData { aborted_transactions: Some(Vec::new()), ..error(&slot, code) };
+        push(&mut response.responses, &slot, data, version);
+    });
+    Some(response)
+}
+
+/// Adds a partition's answer to those of its topic.
+fn push(topics: &mut Vec<FetchableTopicResponse>, slot: &Slot, data: PartitionData, version: i16) {
+    let is_same = |last: &FetchableTopicResponse| match version {
+        13.. => last.topic_id == slot.topic_id,
+        _ => last.topic == slot.topic,
+    };
+    match topics.last_mut() {
+        Some(last) if is_same(last) => last.partitions.push(data),
+        _ => topics.push(FetchableTopicResponse {
+            topic: slot.topic.clone(),
+            topic_id: slot.topic_id,
+            partitions: vec![data],
+        }),
+    }
+}
+
 /// What one fetch asks for, of all its partitions together.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
@@ -90,6 +164,8 @@ struct Limits {
     replica: Option<(BrokerId, Option<BrokerEpoch>)>,
     min_bytes: u64,
     max_bytes: usize,
+    /// The whole answer's limit was below 0, which Kafka finds out when it reads.
+    is_negative: bool,
     max_wait: Duration,
     deadline: Instant,
 }
@@ -118,6 +194,7 @@ impl Limits {
             replica,
             min_bytes: bytes(body.min_bytes).min(max_bytes) as u64,
             max_bytes,
+            is_negative: context.api_version >= 3 && body.max_bytes < 0,
             max_wait,
             deadline: context.received_at + max_wait,
         }
@@ -375,6 +452,10 @@ impl Pass<'_> {
             partition.subscribe(watcher, number, interest);
         }
         self.is_urgent |= read.diverging_epoch.is_some();
+        if read.size > 0 && (slot.max_bytes < 0 || self.limits.is_negative) {
+            self.is_urgent = true;
+            return self.failed(slot, ErrorCode::UnknownServerError, watcher);
+        }
         // From version 3 on the first batch of an answer is whole, and consumers fail on another one's
         // part (KIP-74): they get it whole in a later answer.
         let was_cut = read.first_batch_incomplete && self.limits.version > 2;
@@ -521,14 +602,17 @@ fn older(records: &Records, slot: &Slot, version: i16) -> Result<Records, ErrorC
 }
 
 /// A partition's answer that says only what is wrong. Its records are empty, never null: librdkafka
-/// and others cannot read null (KAFKA-18646).
+/// and others cannot read null (KAFKA-18646). Kafka lists no aborted transactions if it did not come to
+/// read, and says null if it did.
 fn error(slot: &Slot, code: ErrorCode) -> PartitionData {
+    let is_unread = [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId].contains(&code);
     PartitionData {
         partition_index: slot.index,
         error_code: code.code(),
         high_watermark: -1,
         last_stable_offset: -1,
         log_start_offset: -1,
+        aborted_transactions: is_unread.then(Vec::new),
         records: Some(Records::default()),
         ..Default::default()
     }
@@ -646,17 +730,7 @@ impl<'a> ResponseBuilder<'a> {
         {
             self.hint(slot, &mut data);
         }
-        let topics = &mut self.response.responses;
-        match topics.last_mut() {
-            Some(last) if last.topic_id == slot.topic_id && last.topic == slot.topic => {
-                last.partitions.push(data);
-            }
-            _ => topics.push(FetchableTopicResponse {
-                topic: slot.topic.clone(),
-                topic_id: slot.topic_id,
-                partitions: vec![data],
-            }),
-        }
+        push(&mut self.response.responses, slot, data, self.version);
     }
 
     fn hint(&mut self, slot: &Slot, data: &mut PartitionData) {

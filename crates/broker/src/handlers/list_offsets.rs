@@ -24,7 +24,10 @@ pub(crate) const API: Api = api!(ListOffsetsRequest, 0..=11, list_offsets);
 
 /// `ReplicaId` of a consumer, and of a tool that looks at any replica.
 const CONSUMER: i32 = -1;
+const READ_UNCOMMITTED: i8 = 0;
 const READ_COMMITTED: i8 = 1;
+/// The epoch of a client that knows none; any other is compared, below 0 too.
+const NO_EPOCH: i32 = -1;
 
 fn list_offsets(broker: &Arc<Broker>, request: Request<ListOffsetsRequest>) -> Outcome {
     let version = request.context.api_version;
@@ -37,7 +40,10 @@ fn list_offsets(broker: &Arc<Broker>, request: Request<ListOffsetsRequest>) -> O
         (_, _) => Isolation::HighWatermark,
     };
     let lookup = Lookup { broker, version, isolation, wall: broker.clock.timestamp() };
-    let duplicates = duplicates(body);
+    // Version 0 has no rule against asking for several times.
+    let duplicates = if version == 0 { HashSet::new() } else { duplicates(body) };
+    // An isolation level that does not exist is an error that Kafka did not expect.
+    let is_isolation = (READ_UNCOMMITTED..=READ_COMMITTED).contains(&body.isolation_level);
     let topics = body
         .topics
         .iter()
@@ -48,9 +54,12 @@ fn list_offsets(broker: &Arc<Broker>, request: Request<ListOffsetsRequest>) -> O
                 .iter()
                 .map(|partition| {
                     let key = (topic.name.clone(), partition.partition_index);
-                    match duplicates.contains(&key) {
-                        true => failed(partition, ErrorCode::InvalidRequest),
-                        false => lookup.answer(&topic.name, partition),
+                    if !is_isolation {
+                        failed(partition, ErrorCode::UnknownServerError)
+                    } else if duplicates.contains(&key) {
+                        failed(partition, ErrorCode::InvalidRequest)
+                    } else {
+                        lookup.answer(&topic.name, partition)
                     }
                 })
                 .collect(),
@@ -94,8 +103,10 @@ impl Lookup<'_> {
         topic: &str,
         asked: &ListOffsetsPartition,
     ) -> Result<ListOffsetsPartitionResponse, ErrorCode> {
+        query(asked.timestamp, self.version)?;
         let partition = find_partition(self.broker, topic, asked.partition_index)?;
-        let max = usize::try_from(asked.max_num_offsets).unwrap_or_default();
+        let max =
+            usize::try_from(asked.max_num_offsets).map_err(|_| ErrorCode::UnknownServerError)?;
         let offsets = partition
             .offsets_before(self.wall, self.isolation, Timestamp(asked.timestamp), max)
             .map_err(|failure| self.code(&failure))?;
@@ -116,7 +127,7 @@ impl Lookup<'_> {
         let lookup = OffsetLookup {
             query,
             isolation: self.isolation,
-            leader_epoch: (asked.current_leader_epoch >= 0)
+            leader_epoch: (asked.current_leader_epoch != NO_EPOCH)
                 .then_some(LeaderEpoch(asked.current_leader_epoch)),
         };
         let found =

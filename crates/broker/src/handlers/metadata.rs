@@ -14,7 +14,7 @@ use crate::dispatch::{Api, api};
 use crate::groups::{OFFSETS_TOPIC, offsets_topic};
 use crate::request::{Outcome, Request};
 use bytestring::ByteString;
-use controller::{NewTopic, validate_topic_name};
+use controller::{NewTopic, collide, validate_topic_name};
 use metadata::{BrokerImage, ClusterImage, PartitionImage, TopicImage};
 use model::{BrokerId, TopicId};
 use protocol::ErrorCode;
@@ -130,8 +130,13 @@ fn topics_by_name(
         return found;
     }
     let may_create = may_create && broker.config.load().topics.auto_create;
+    let collides = |name: &str| {
+        may_create
+            && name.contains(['.', '_'])
+            && view.image.topics().iter().any(|topic| collide(topic.name(), name))
+    };
     let (valid, invalid): (Vec<_>, Vec<_>) =
-        missing.into_iter().partition(|name| validate_topic_name(name).is_ok());
+        missing.into_iter().partition(|name| validate_topic_name(name).is_ok() && !collides(name));
     let code = if !may_create {
         ErrorCode::UnknownTopicOrPartition
     } else {

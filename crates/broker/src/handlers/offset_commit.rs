@@ -80,7 +80,8 @@ fn sort(
                 None => refused.push(answered(index, unknown.code())),
             }
         }
-        if !refused.is_empty() {
+        // Of a topic that exists without partitions nothing is said; an unknown one is named.
+        if !refused.is_empty() || found.is_none() {
             let name = if by_id { Default::default() } else { topic.name.clone() };
             let partitions = refused;
             response.topics.push(OffsetCommitResponseTopic {

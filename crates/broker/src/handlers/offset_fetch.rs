@@ -97,7 +97,12 @@ impl Work for Fetching {
     fn run(self: Box<Self>, desk: &mut Desk<'_>) {
         let offsets = desk.groups.offsets(&self.group_id, self.require_stable);
         let topics = match &self.topics {
-            Some(topics) => topics.iter().map(|topic| self.fetch(topic, &offsets)).collect(),
+            // Kafka 3.9 answers partition by partition, so a topic without any is not heard of again.
+            Some(topics) => topics
+                .iter()
+                .filter(|topic| self.version >= 10 || !topic.partition_indexes.is_empty())
+                .map(|topic| self.fetch(topic, &offsets))
+                .collect(),
             None => self.fetch_all(&offsets),
         };
         self.slot.fill(OffsetFetchResponseGroup {

@@ -23,6 +23,7 @@ use protocol::messages::produce_response::{
     ProduceResponse, TopicProduceResponse,
 };
 use protocol::records::validate::{self, Origin, ValidationError, ValidationErrorKind};
+use protocol::records::{LOG_OVERHEAD_BYTES, MAGIC_POSITION};
 use std::sync::Arc;
 use std::time::Duration;
 use storage::AppendOrigin;
@@ -54,8 +55,10 @@ fn produce(broker: &Arc<Broker>, request: Request<ProduceRequest>) -> Outcome {
     let mut slot = 0;
     for topic in body.topic_data {
         for data in topic.partition_data {
-            let attempt = match refusal {
-                Some(code) => Err(Failure::from(code)),
+            let attempt = match &refusal {
+                Some((code, message)) => {
+                    Err(Failure { message: message.clone(), ..Failure::from(*code) })
+                }
                 None => progress.append(&topic.name, topic.topic_id, data, slot, wall),
             };
             if let Err(failure) = attempt {
@@ -68,23 +71,46 @@ fn produce(broker: &Arc<Broker>, request: Request<ProduceRequest>) -> Outcome {
     Outcome::Parked
 }
 
-/// Transactional batches need a transactional id; without one Kafka takes the writer for one that is
-/// not allowed to use it.
-fn whole_request_refusal(body: &ProduceRequest) -> Option<ErrorCode> {
-    if body.transactional_id.is_some() {
-        return None;
+/// What refuses the whole request. Kafka looks through all batches for transactional ones first, and
+/// stumbles over what does not even look like a batch. Transactional batches need a transactional id;
+/// without one Kafka takes the writer for one that is not allowed to use it.
+fn whole_request_refusal(body: &ProduceRequest) -> Option<(ErrorCode, Option<String>)> {
+    let all = body.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    for part in all.flat_map(|data| data.records.iter().flat_map(|records| records.parts())) {
+        let protocol::RecordsPart::Bytes(bytes) = part else { continue };
+        match look_through(bytes) {
+            Ok(false) => {}
+            Ok(true) if body.transactional_id.is_some() => return None,
+            Ok(true) => return Some((ErrorCode::TransactionalIdAuthorizationFailed, None)),
+            Err(message) => return Some((ErrorCode::CorruptMessage, Some(message))),
+        }
     }
-    let is_transactional = |data: &PartitionProduceData| {
-        let first = data.records.as_ref()?.parts().first()?;
-        let protocol::RecordsPart::Bytes(bytes) = first else { return None };
-        let batch = protocol::records::Batches::new(bytes).next()?.ok()?;
-        Some(batch.is_transactional())
-    };
-    body.topic_data
-        .iter()
-        .flat_map(|topic| &topic.partition_data)
-        .any(|data| is_transactional(data) == Some(true))
-        .then_some(ErrorCode::TransactionalIdAuthorizationFailed)
+    None
+}
+
+/// Whether one of the batches is transactional; an error if one is framed wrongly.
+fn look_through(mut rest: &[u8]) -> Result<bool, String> {
+    const SMALLEST: i32 = 14;
+    const TRANSACTIONAL: u8 = 0x10;
+    while let Some(size) = rest.get(8..LOG_OVERHEAD_BYTES).and_then(|size| size.first_chunk()) {
+        let size = i32::from_be_bytes(*size);
+        if size < SMALLEST {
+            return Err(format!("a record batch of {size} bytes is too small to be one"));
+        }
+        match rest.get(MAGIC_POSITION) {
+            None => break,
+            Some(0..=2) => {}
+            Some(magic) => return Err(format!("there is no record batch of magic {magic}")),
+        }
+        let end = LOG_OVERHEAD_BYTES + usize::try_from(size).unwrap_or(usize::MAX / 2);
+        let Some(after) = rest.get(end..) else { break };
+        // The low byte of the attributes, in magic 2.
+        if rest[MAGIC_POSITION] == 2 && rest.get(22).is_some_and(|byte| byte & TRANSACTIONAL != 0) {
+            return Ok(true);
+        }
+        rest = after;
+    }
+    Ok(false)
 }
 
 fn skeleton(body: &ProduceRequest) -> Vec<TopicProduceResponse> {
@@ -97,6 +123,7 @@ fn skeleton(body: &ProduceRequest) -> Vec<TopicProduceResponse> {
     };
     body.topic_data
         .iter()
+        .filter(|topic| !topic.partition_data.is_empty())
         .map(|topic| TopicProduceResponse {
             name: topic.name.clone(),
             topic_id: topic.topic_id,
@@ -129,6 +156,8 @@ struct State {
 #[derive(Debug)]
 struct Failure {
     code: ErrorCode,
+    /// For people, where `invalid` says nothing.
+    message: Option<String>,
     /// What the records were refused for.
     invalid: Option<Box<ValidationError>>,
     log_start_offset: i64,
@@ -137,7 +166,7 @@ struct Failure {
 
 impl From<ErrorCode> for Failure {
     fn from(code: ErrorCode) -> Self {
-        Self { code, invalid: None, log_start_offset: -1, hint: None }
+        Self { code, message: None, invalid: None, log_start_offset: -1, hint: None }
     }
 }
 
@@ -356,6 +385,7 @@ impl State {
         place.base_offset = -1;
         place.log_append_time_ms = -1;
         place.log_start_offset = failure.log_start_offset;
+        place.error_message = failure.message.map(Into::into);
         if let Some(invalid) = failure.invalid.filter(|invalid| !invalid.record_errors.is_empty()) {
             place.error_message = Some(invalid.message.into_owned().into());
             place.record_errors = invalid
@@ -393,7 +423,7 @@ impl Failure {
             | ValidationErrorKind::InvalidRecord
             | ValidationErrorKind::UnknownServerError => partition.log_start_offset(),
         };
-        Self { code, invalid: Some(Box::new(error)), log_start_offset, hint: None }
+        Self { code, message: None, invalid: Some(Box::new(error)), log_start_offset, hint: None }
     }
 }
 

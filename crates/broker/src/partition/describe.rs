@@ -129,7 +129,7 @@ impl Partition {
         let mut guard = self.state.lock();
         let log = &*guard.lead(self, None, wall)?.log;
         let end = bound(log, isolation);
-        let mut offsets = log.segment_offsets_before(timestamp, max)?;
+        let mut offsets = log.segment_offsets_before(timestamp, wall, max)?;
         if offsets.iter().any(|&offset| offset > end) {
             offsets.retain(|&offset| offset <= end);
             if offsets.first() != Some(&end) {

@@ -106,7 +106,7 @@ impl Partition {
         }
         let led = state.lead(self, read.leader_epoch, wall)?;
         if let Some(replica) = read.replica
-            && !led.leader.is_replica(replica.id)
+            && !led.leader.is_follower(replica.id)
         {
             // Kafka tells one that sent its epoch to wait for newer metadata of the leader's.
             return Err(match read.leader_epoch {

@@ -200,14 +200,15 @@ impl PartitionLog {
     }
 
     /// Segment base offsets and the log end whose files were last modified at or before `timestamp`,
-    /// newest first, at most `max`: for `ListOffsets` version 0. `Timestamp(-1)` asks for all of them,
-    /// `Timestamp(-2)` for the log start.
+    /// newest first, at most `max`: for `ListOffsets` version 0. The log end counts as modified `now`.
+    /// `Timestamp(-1)` asks for all of them, `Timestamp(-2)` for the log start.
     ///
     /// # Errors
     /// [`ReadError::Disk`].
     pub fn segment_offsets_before(
         &self,
         timestamp: Timestamp,
+        now: Timestamp,
         max: usize,
     ) -> Result<Vec<Offset>, ReadError> {
         if timestamp == Timestamp(-2) {
@@ -215,14 +216,18 @@ impl PartitionLog {
         }
         let mut offsets = Vec::new();
         let active = self.segments.last().filter(|segment| segment.published > 0);
-        if timestamp == Timestamp(-1) && active.is_some() {
-            offsets.push(self.log_end_offset);
+        let mut is_before = timestamp == Timestamp(-1);
+        if active.is_some() {
+            is_before |= now <= timestamp;
+            offsets.extend(is_before.then_some(self.log_end_offset));
         }
+        // Below the newest segment that is old enough all count, whatever their files say.
         for segment in self.segments.iter().rev().filter(|segment| !segment.provisional) {
             if offsets.len() >= max {
                 break;
             }
-            if timestamp == Timestamp(-1) || self.modified(segment)? <= timestamp {
+            is_before = is_before || self.modified(segment)? <= timestamp;
+            if is_before {
                 offsets.push(segment.base.max(self.log_start_offset));
             }
         }

@@ -874,12 +874,14 @@ fn version_0_of_list_offsets_gets_segment_bases() {
         append(&mut log, batch(&[&"x".repeat(100)], None));
     }
     let bases = log.segments.iter().rev().map(|segment| segment.base).collect::<Vec<_>>();
-    let newest = log.segment_offsets_before(Timestamp(-1), 100).unwrap();
+    let newest = log.segment_offsets_before(Timestamp(-1), NOW, 100).unwrap();
     assert_eq!(newest, [&[Offset(20)], bases.as_slice()].concat());
-    assert_eq!(log.segment_offsets_before(Timestamp(-1), 1).unwrap(), [Offset(20)]);
-    assert_eq!(log.segment_offsets_before(Timestamp(-2), 5).unwrap(), [Offset(0)]);
-    assert_eq!(log.segment_offsets_before(NOW, 2).unwrap(), bases[..2]);
-    assert_eq!(log.segment_offsets_before(Timestamp(-9), 2).unwrap(), []);
+    assert_eq!(log.segment_offsets_before(Timestamp(-1), NOW, 1).unwrap(), [Offset(20)]);
+    assert_eq!(log.segment_offsets_before(Timestamp(-2), NOW, 5).unwrap(), [Offset(0)]);
+    let later = Timestamp(NOW.0 + 1);
+    assert_eq!(log.segment_offsets_before(NOW, later, 2).unwrap(), bases[..2]);
+    assert_eq!(log.segment_offsets_before(later, later, 2).unwrap(), newest[..2]);
+    assert_eq!(log.segment_offsets_before(Timestamp(-9), NOW, 2).unwrap(), []);
 }
 
 // ---- shortening ----
