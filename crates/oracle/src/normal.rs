@@ -41,6 +41,7 @@ impl Names {
                 if let (Some(Value::String(name)), Some(Value::String(id))) =
                     (fields.get("name"), fields.get("topic_id"))
                     && id != ZERO
+                    && fields.get("error_code") == Some(&json!(0))
                 {
                     self.topics.retain(|_, known| known != name);
                     self.topics.insert(id.clone(), name.clone());
