@@ -39,7 +39,11 @@ fn api_versions(_broker: &Arc<Broker>, request: Request<ApiVersionsRequest>) -> 
         .collect();
     // No feature is finalized, at the first version of `/feature`.
     let finalized_features_epoch = 0;
-    request.respond(ApiVersionsResponse { api_keys, finalized_features_epoch, ..Default::default() })
+    request.respond(ApiVersionsResponse {
+        api_keys,
+        finalized_features_epoch,
+        ..Default::default()
+    })
 }
 
 /// The answer to a version that we do not know.

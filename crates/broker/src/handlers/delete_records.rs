@@ -24,7 +24,8 @@ const TO_HIGH_WATERMARK: i64 = -1;
 
 fn delete_records(broker: &Arc<Broker>, request: Request<DeleteRecordsRequest>) -> Outcome {
     let wall = broker.clock.timestamp();
-    let topics = request.body.topics.iter().map(|topic| DeleteRecordsTopicResult {
+    let asked = request.body.topics.iter().filter(|topic| !topic.partitions.is_empty());
+    let topics = asked.map(|topic| DeleteRecordsTopicResult {
         name: topic.name.clone(),
         partitions: topic
             .partitions

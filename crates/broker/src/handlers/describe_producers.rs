@@ -6,7 +6,7 @@ use crate::dispatch::{Api, api};
 use crate::error_codes;
 use crate::handlers::find_partition;
 use crate::request::{Outcome, Request};
-use protocol::ErrorCode;
+use controller::validate_topic_name;
 use protocol::messages::DescribeProducersRequest;
 use protocol::messages::describe_producers_response::{
     DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse,
@@ -18,8 +18,13 @@ pub(crate) const API: Api = api!(DescribeProducersRequest, 0..=0, describe_produ
 
 fn describe_producers(broker: &Arc<Broker>, request: Request<DescribeProducersRequest>) -> Outcome {
     let wall = broker.clock.timestamp();
-    let producers = |topic: &str, index: i32| -> Result<Vec<ProducerDescription>, ErrorCode> {
-        find_partition(broker, topic, index)?.producers(wall).map_err(error_codes::refusal)
+    let producers = |topic: &str, index: i32| {
+        if let Err(error) = validate_topic_name(topic) {
+            return Err((error.code, error.message.unwrap_or_default()));
+        }
+        find_partition(broker, topic, index)
+            .and_then(|partition| partition.producers(wall).map_err(error_codes::refusal))
+            .map_err(|code| (code, code.message().to_owned()))
     };
     let topics = request.body.topics.iter().map(|topic| TopicResponse {
         name: topic.name.clone(),
@@ -32,9 +37,10 @@ fn describe_producers(broker: &Arc<Broker>, request: Request<DescribeProducersRe
                     active_producers: producers.iter().map(state).collect(),
                     ..Default::default()
                 },
-                Err(code) => PartitionResponse {
+                Err((code, message)) => PartitionResponse {
                     partition_index: index,
                     error_code: code.code(),
+                    error_message: Some(message.into()),
                     ..Default::default()
                 },
             })

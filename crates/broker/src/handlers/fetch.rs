@@ -452,7 +452,8 @@ impl Pass<'_> {
             partition.subscribe(watcher, number, interest);
         }
         self.is_urgent |= read.diverging_epoch.is_some();
-        if read.size > 0 && (slot.max_bytes < 0 || self.limits.is_negative) {
+        let is_behind = slot.offset < read.high_watermark.0;
+        if is_behind && (slot.max_bytes < 0 || self.limits.is_negative) {
             self.is_urgent = true;
             return self.failed(slot, ErrorCode::UnknownServerError, watcher);
         }

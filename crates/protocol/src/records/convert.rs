@@ -36,8 +36,8 @@ pub const fn fetch_magic(version: i16) -> u8 {
 /// Converts `input` to `magic`, batch by batch, until the result has reached `max_bytes`.
 ///
 /// Records of uncompressed batches below `fetch_offset` are left out, because librdkafka relies on it;
-/// older consumers skip those of compressed ones themselves. If `input` holds no whole batch it is
-/// returned as it is: its size field tells the consumer to fetch more.
+/// older consumers skip those of compressed ones themselves. If `input` holds no whole batch nothing
+/// comes of it, as in Kafka, though a consumer then cannot see that it has to fetch more.
 ///
 /// # Errors
 /// [`RecordsError::Codec`] if the first batch is compressed with zstd, for which older versions have no
@@ -73,12 +73,8 @@ pub fn down_convert(
         }
         next_offset = Some(Offset(batch.last_offset().0.saturating_add(1)));
     }
-    Ok(match next_offset {
-        Some(next_offset) => DownConverted { records: out.into(), next_offset, converted_records },
-        None => {
-            DownConverted { records: input.clone(), next_offset: fetch_offset, converted_records }
-        }
-    })
+    let next_offset = next_offset.unwrap_or(fetch_offset);
+    Ok(DownConverted { records: out.into(), next_offset, converted_records })
 }
 
 fn convert(
