@@ -339,7 +339,11 @@ fn steps(line: &str) -> Result<Vec<Step>, String> {
     let step = |action| Step { connection: connection.clone(), action };
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     Ok(match word {
-        "topic" => vec![step(Action::Call(topic(rest)?))],
+        // A topic of that name may still be on its way out.
+        "topic" => {
+            let created = places("topics[0].error_code");
+            vec![step(Action::Until(topic(rest)?, created, json!(0)))]
+        }
         "delete" => {
             let body =
                 json!({"topic_names": [rest], "topics": [{"name": rest}], "timeout_ms": 10_000});

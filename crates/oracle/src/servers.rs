@@ -9,6 +9,8 @@ use std::time::Duration;
 const SETTINGS: &[&str] = &[
     "offsets.topic.num.partitions=4",
     "offsets.topic.replication.factor=1",
+    "transaction.state.log.replication.factor=1",
+    "transaction.state.log.min.isr=1",
     "group.initial.rebalance.delay.ms=0",
     "log.cleaner.enable=false",
     "num.partitions=2",

@@ -64,7 +64,11 @@ impl Side {
             Action::Until(call, crate::cases::places("error_code"), json!(wanted))
         };
         let mut actions = vec![until(ApiKey::FindCoordinator, json!({"key": "settle"}), 0)];
-        actions.push(until(ApiKey::InitProducerId, json!({"transaction_timeout_ms": 1000}), 0));
+        actions.push(until(
+            ApiKey::InitProducerId,
+            json!({"transactional_id": null, "transaction_timeout_ms": 1000}),
+            0,
+        ));
         // Groups enough that each partition of the topic is asked for.
         actions.extend((0..32).map(|group| {
             let body = json!({"group_id": format!("settle-{group}"), "member_id": "nobody"});
