@@ -48,8 +48,8 @@ impl ConfigRules for DefinedRules {
             .map_err(|error| ApiError::new(ErrorCode::InvalidConfig, error.to_string()))
     }
 
-    /// As Kafka answers when settings are altered: with `INVALID_REQUEST` for a value that does not parse or is out of
-    /// range.
+    /// As Kafka answers when settings are altered: a broker's value that does not parse or is out of range is an
+    /// `INVALID_REQUEST`, a topic's an `INVALID_CONFIG`.
     fn validate(
         &self,
         entity: &ConfigEntity,
@@ -62,9 +62,14 @@ impl ConfigRules for DefinedRules {
             ConfigEntity::Broker(_) => validate_dynamic_broker_configs(&config, configs),
             ConfigEntity::AllBrokers => validate_cluster_configs(&config, configs),
         };
-        result.map_err(|error| match error {
-            AlterError::Configuration(message) => ApiError::new(ErrorCode::InvalidConfig, message),
-            AlterError::Value(message) => ApiError::new(ErrorCode::InvalidRequest, message),
+        result.map_err(|error| match (error, entity) {
+            (AlterError::Configuration(message), _)
+            | (AlterError::Value(message), ConfigEntity::Topic(_)) => {
+                ApiError::new(ErrorCode::InvalidConfig, message)
+            }
+            (AlterError::Value(message), ConfigEntity::Broker(_) | ConfigEntity::AllBrokers) => {
+                ApiError::new(ErrorCode::InvalidRequest, message)
+            }
         })
     }
 }
@@ -91,13 +96,15 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_value_is_an_invalid_request_when_altered_and_an_invalid_config_when_created() {
+    fn a_bad_value_is_an_invalid_config_of_a_topic_and_an_invalid_request_of_a_broker() {
         let (rules, topic) = (rules(), ConfigEntity::Topic(TopicName::from("t")));
         let bad = set("retention.ms", "-2");
         let reason = "Invalid value -2 for configuration retention.ms: Value must be at least -1";
         let altered = rules.validate(&topic, &bad, &[]).unwrap_err();
+        assert_eq!(altered, ApiError::new(ErrorCode::InvalidConfig, reason));
+        let broker = ConfigEntity::Broker(BrokerId(0));
+        let altered = rules.validate(&broker, &set("log.cleaner.threads", "-2"), &[]).unwrap_err();
         assert_eq!(altered.code, ErrorCode::InvalidRequest);
-        assert_eq!(altered.message.as_deref(), Some(reason));
         let created = rules.validate_new_topic(&TopicName::from("t"), &bad).unwrap_err();
         assert_eq!(created, ApiError::new(ErrorCode::InvalidConfig, reason));
     }
