@@ -42,8 +42,9 @@ fn list_offsets(broker: &Arc<Broker>, request: Request<ListOffsetsRequest>) -> O
     let lookup = Lookup { broker, version, isolation, wall: broker.clock.timestamp() };
     // Version 0 has no rule against asking for several times.
     let duplicates = if version == 0 { HashSet::new() } else { duplicates(body) };
-    // An isolation level that does not exist is an error that Kafka did not expect.
-    let is_isolation = (READ_UNCOMMITTED..=READ_COMMITTED).contains(&body.isolation_level);
+    // An isolation level that does not exist is an error that Kafka did not expect of a consumer.
+    let is_isolation = body.replica_id != CONSUMER
+        || (READ_UNCOMMITTED..=READ_COMMITTED).contains(&body.isolation_level);
     let topics = body
         .topics
         .iter()
@@ -54,10 +55,10 @@ fn list_offsets(broker: &Arc<Broker>, request: Request<ListOffsetsRequest>) -> O
                 .iter()
                 .map(|partition| {
                     let key = (topic.name.clone(), partition.partition_index);
-                    if !is_isolation {
-                        failed(partition, ErrorCode::UnknownServerError)
-                    } else if duplicates.contains(&key) {
+                    if duplicates.contains(&key) {
                         failed(partition, ErrorCode::InvalidRequest)
+                    } else if !is_isolation && query(partition.timestamp, version).is_ok() {
+                        failed(partition, ErrorCode::UnknownServerError)
                     } else {
                         lookup.answer(&topic.name, partition)
                     }

@@ -55,7 +55,8 @@ fn end_of_epoch(
     asked: &OffsetForLeaderPartition,
 ) -> Result<Option<EpochEnd>, ErrorCode> {
     let partition = find_partition(broker, topic, asked.partition)?;
-    let epoch = |epoch: i32| (epoch >= 0).then_some(LeaderEpoch(epoch));
+    // Only -1 means none: lower ones are compared, as before all epochs.
+    let epoch = |epoch: i32| (epoch != -1).then_some(LeaderEpoch(epoch));
     let expected = epoch(asked.current_leader_epoch);
     match epoch(asked.leader_epoch) {
         Some(epoch) => partition.end_of_epoch(wall, expected, epoch).map_err(error_codes::refusal),
