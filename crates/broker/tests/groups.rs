@@ -260,6 +260,31 @@ fn what_one_version_commits_every_version_fetches() {
     });
 }
 
+/// With a retriable code producers asked until their own time was up; franz-go without end.
+#[test]
+fn a_transactional_id_is_refused_for_good() {
+    let directory = tempfile::tempdir().unwrap();
+    with_server(directory.path(), async |running| {
+        let connection = running.connect().await;
+        let refused = ErrorCode::TransactionalIdAuthorizationFailed;
+        assert!(!refused.is_retriable());
+        let find = FindCoordinatorRequest { key_type: 1, key: "id".into(), ..Default::default() };
+        for version in 1..=3 {
+            let response = ask(&connection, &find, version).await;
+            assert_eq!((response.error_code, response.node_id), (refused.code(), -1));
+            assert!(response.error_message.unwrap().contains("transactions"));
+        }
+        let coordinator_keys = vec!["id".into()];
+        let find = FindCoordinatorRequest { key_type: 1, coordinator_keys, ..Default::default() };
+        for version in 4..=6 {
+            let response = ask(&connection, &find, version).await;
+            let [coordinator] = &response.coordinators[..] else { panic!("{response:?}") };
+            assert_eq!((coordinator.error_code, coordinator.node_id), (refused.code(), -1));
+            assert!(coordinator.error_message.as_ref().unwrap().contains("transactions"));
+        }
+    });
+}
+
 #[test]
 fn a_topic_that_is_created_again_begins_without_offsets() {
     let directory = tempfile::tempdir().unwrap();

@@ -2,8 +2,11 @@
 //! groups. Tells which broker leads the partition of the internal topic that the key is in, and creates the topic if there
 //! is none yet; clients come back.
 //!
-//! Groups (key type 0) only. There is no transaction coordinator yet, and no share coordinator: their keys are answered
-//! COORDINATOR_NOT_AVAILABLE, as by a broker whose internal topic cannot be created.
+//! Groups (key type 0) only: there is no transaction coordinator yet, and no share coordinator. A transactional id is
+//! refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED and a message that says why. Any retriable code makes a producer ask
+//! until its own time is up, some for ever, and this is the one code that every client takes for final: librdkafka asks
+//! again after UNSUPPORTED_VERSION or INVALID_REQUEST too. No client that has seen ApiVersions tries share groups; their
+//! keys are answered COORDINATOR_NOT_AVAILABLE, as by a broker whose internal topic cannot be created.
 
 use crate::Broker;
 use crate::dispatch::{Api, api};
@@ -22,12 +25,14 @@ const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 const SHARE: i8 = 2;
 
+const NO_TRANSACTIONS: &str = "This broker does not do transactions yet.";
+
 fn find_coordinator(broker: &Arc<Broker>, request: Request<FindCoordinatorRequest>) -> Outcome {
     let image = broker.image.load();
     let body = &request.body;
     let find = |key: &str| match body.key_type {
         GROUP => find_group(broker, &image, key, &request.context),
-        TRANSACTION => Err(ErrorCode::CoordinatorNotAvailable),
+        TRANSACTION => Err(ErrorCode::TransactionalIdAuthorizationFailed),
         SHARE if request.context.api_version >= 6 => Err(ErrorCode::CoordinatorNotAvailable),
         _ => Err(ErrorCode::InvalidRequest),
     };
@@ -44,8 +49,9 @@ fn find_coordinator(broker: &Arc<Broker>, request: Request<FindCoordinatorReques
                 port: place.port,
                 error_code: place.error.code(),
                 // Kafka refuses an unknown key type by the way that fills in messages; nothing else does.
-                error_message: Some(match (place.error, body.key_type) {
-                    (ErrorCode::InvalidRequest, key_type) if key_type != SHARE => {
+                error_message: Some(match body.key_type {
+                    TRANSACTION => NO_TRANSACTIONS.into(),
+                    key_type if place.error == ErrorCode::InvalidRequest && key_type != SHARE => {
                         place.error.message().into()
                     }
                     _ => Default::default(),
@@ -65,6 +71,8 @@ fn one(found: Result<(BrokerId, Endpoint), ErrorCode>) -> FindCoordinatorRespons
         // Kafka says NONE where there is no error.
         error_message: Some(if place.error == ErrorCode::None {
             "NONE".into()
+        } else if place.error == ErrorCode::TransactionalIdAuthorizationFailed {
+            NO_TRANSACTIONS.into()
         } else {
             place.error.message().into()
         }),
