@@ -28,17 +28,21 @@ pub(crate) fn resident_bytes(pid: u32) -> Result<u64, BenchError> {
     Ok(kilobytes.unwrap_or(0) * 1024)
 }
 
-/// Binds every thread of a process to one core.
-pub(crate) fn pin(pid: u32, core: usize) {
+/// Binds this thread, and what it starts from now on, to one core.
+pub(crate) fn pin_self(core: usize) {
     let mut cores = rustix::thread::CpuSet::new();
     cores.set(core);
-    if let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) {
-        for task in tasks.flatten() {
-            let id = task.file_name().to_string_lossy().parse().ok();
-            if let Some(id) = id.and_then(rustix::process::Pid::from_raw) {
-                // A thread that ended needs no core.
-                let _ = rustix::thread::sched_setaffinity(Some(id), &cores);
-            }
-        }
-    }
+    set_affinity(&cores);
+}
+
+/// Takes back [`pin_self`].
+pub(crate) fn unpin_self() {
+    let mut cores = rustix::thread::CpuSet::new();
+    (0..rustix::thread::CpuSet::MAX_CPU).for_each(|core| cores.set(core));
+    set_affinity(&cores);
+}
+
+fn set_affinity(cores: &rustix::thread::CpuSet) {
+    // A machine with one core has nothing to choose from.
+    let _ = rustix::thread::sched_setaffinity(None, cores);
 }

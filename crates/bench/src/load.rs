@@ -2,12 +2,13 @@
 
 use crate::error::{BenchError, io};
 use crate::histogram::Histogram;
-use crate::wire::{Connection, decode, frame};
+use crate::wire::{Connection, PolledConnection, decode, frame};
 use bytes::Bytes;
 use bytestring::ByteString;
-use model::{Offset, Timestamp};
+use model::{Instant, Offset, Timestamp};
 use platform::Clock;
 use platform::clock::SystemClock;
+use protocol::messages::DeleteTopicsRequest;
 use protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
 use protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 const PRODUCE_VERSION: i16 = 9;
 const FETCH_VERSION: i16 = 12;
+const LARGE_REQUEST: usize = 8 << 10;
 
 /// Closed-loop produce.
 #[derive(clap::Args, Clone, Debug)]
@@ -47,8 +49,11 @@ pub(crate) struct ProduceOptions {
     #[arg(long, default_value = "none")]
     pub(crate) codec: String,
     /// How long.
-    #[arg(long, default_value_t = 5)]
-    pub(crate) seconds: u64,
+    #[arg(long, default_value_t = 5.0)]
+    pub(crate) seconds: f64,
+    /// How much at most.
+    #[arg(long, default_value_t = u64::MAX)]
+    pub(crate) megabytes: u64,
     /// -1, 0 or 1.
     #[arg(long, default_value_t = 1, allow_hyphen_values = true)]
     pub(crate) acks: i16,
@@ -69,6 +74,9 @@ pub(crate) struct FetchOptions {
     /// Bytes asked for at once.
     #[arg(long, default_value_t = 1 << 20)]
     pub(crate) fetch_bytes: i32,
+    /// Who is at the end starts over until so much time has passed.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) seconds: f64,
 }
 
 /// Open-loop end-to-end latency.
@@ -199,6 +207,22 @@ pub(crate) fn create_topic(address: SocketAddr, topic: &str) -> Result<(), Bench
     })
 }
 
+/// Deletes a topic, so that the next measurement has the memory and the disk.
+pub(crate) fn delete_topic(address: SocketAddr, topic: &str) -> Result<(), BenchError> {
+    runtime()?.block_on(async {
+        let mut connection = Connection::open(address).await?;
+        let request = DeleteTopicsRequest {
+            topic_names: vec![topic.into()],
+            timeout_ms: 30_000,
+            ..DeleteTopicsRequest::default()
+        };
+        match connection.call(&request, 4).await?.responses[0].error_code {
+            0 => Ok(()),
+            code => Err(BenchError::Broker { api: "DeleteTopics", code }),
+        }
+    })
+}
+
 /// A batch of records like lines of text, which compress to about a third.
 pub(crate) fn batch(records: usize, record_bytes: usize, codec: Compression) -> Bytes {
     let mut builder = RecordBatchBuilder::new().compression(codec);
@@ -281,14 +305,20 @@ async fn produce_on(options: ProduceOptions, batch: Bytes) -> Result<Measured, B
     let mut sent = VecDeque::with_capacity(options.in_flight);
     let mut wanted = options.in_flight;
     let mut outgoing = Vec::new();
-    let duration = Duration::from_secs(options.seconds);
+    let duration = Duration::from_secs_f64(options.seconds);
+    let most = options.megabytes.saturating_mul(1_000_000);
     loop {
         outgoing.clear();
         let now = clock.now();
-        if now.0 < duration {
+        if now.0 < duration && measured.bytes < most {
             for _ in 0..wanted {
-                outgoing.extend_from_slice(&request);
                 sent.push_back(now);
+                // Several small requests are one call; a copy of a large one costs more than a call.
+                if request.len() < LARGE_REQUEST {
+                    outgoing.extend_from_slice(&request);
+                } else {
+                    connection.send(&request).await?;
+                }
             }
             connection.send(&outgoing).await?;
         }
@@ -355,7 +385,7 @@ fn next_offset(records: &Bytes) -> Option<Offset> {
     Batches::new(records).filter_map(Result::ok).last().map(|batch| batch.last_offset() + 1)
 }
 
-/// Reads everything on each connection.
+/// Reads everything on each connection; again and again if there is time.
 pub(crate) fn fetch(options: &FetchOptions) -> Result<Measured, BenchError> {
     gather((0..options.connections).map(|_| fetch_on(options.clone())).collect())
 }
@@ -374,6 +404,7 @@ async fn fetch_on(options: FetchOptions) -> Result<Measured, BenchError> {
         measured.bytes += records.len() as u64;
         match next_offset(&records) {
             Some(next) if next < high_watermark => offset = next,
+            _ if clock.now().0.as_secs_f64() < options.seconds => offset = Offset(0),
             _ => break,
         }
     }
@@ -383,86 +414,28 @@ async fn fetch_on(options: FetchOptions) -> Result<Measured, BenchError> {
 
 /// Sends a record every `1 / rate` seconds whatever the broker does, and times each from the moment
 /// when it should have been sent until a consumer holds it.
+///
+/// One thread looks at the clock and at both sockets in turn and never sleeps: what is measured has no
+/// wake-up of the client in it, and no record is sent late because a consumer was woken first.
 pub(crate) fn latency(options: &LatencyOptions) -> Result<Measured, BenchError> {
     create_topic(options.address, &options.topic)?;
-    let options = options.clone();
-    let runtime = runtime()?;
-    let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, async {
-        let clock = std::rc::Rc::new(SystemClock::new());
-        let count = options.rate * options.seconds;
-        let consumer = tokio::task::spawn_local(consume(options.clone(), clock.clone(), count));
-        let producer = tokio::task::spawn_local(send_at_rate(options, clock, count));
-        producer.await.expect("a load task does not panic")?;
-        consumer.await.expect("a load task does not panic")
-    })
-}
+    let mut consumer = PolledConnection::open(options.address)?;
+    let producer = PolledConnection::open(options.address)?;
+    consumer.send(&fetch_frame(&options.topic, Offset(0), 1 << 20, 0))?;
+    let (_, mut offset) = fetched(consumer.wait()?)?;
+    consumer.send(&fetch_frame(&options.topic, offset, 1 << 20, 500))?;
 
-async fn send_at_rate(
-    options: LatencyOptions,
-    clock: std::rc::Rc<SystemClock>,
-    count: u64,
-) -> Result<(), BenchError> {
-    let mut connection = Connection::open(options.address).await?;
-    let interval = Duration::from_nanos(1_000_000_000 / options.rate);
-    // The consumer asks for its first records before the first is sent.
-    let start = clock.now() + Duration::from_millis(200);
-    let mut value = vec![b'x'; options.record_bytes.max(8)];
-    let (mut sent, mut answered) = (0u64, 0u64);
-    let mut outgoing = Vec::new();
-    while answered < count {
-        outgoing.clear();
-        while sent < count {
-            let due = start + interval * u32::try_from(sent).expect("below 2^32 records");
-            if due > clock.now() {
-                break;
-            }
-            value[..8]
-                .copy_from_slice(&u64::try_from(due.0.as_nanos()).expect("short").to_be_bytes());
-            let mut builder = RecordBatchBuilder::new();
-            builder.append(Some(now()), None, Some(&value)).expect("one record fits");
-            let batch = builder.build().expect("one record fits");
-            outgoing.extend_from_slice(&produce_frame(&options.topic, &batch, options.acks, 1));
-            sent += 1;
-        }
-        if !outgoing.is_empty() {
-            connection.send(&outgoing).await?;
-        }
-        while let Some(answer) = connection.complete_frame() {
-            answered += 1;
-            if answered % 1024 == 1 {
-                check_produced(answer)?;
-            }
-        }
-        if sent == count {
-            if answered < count {
-                connection.receive().await?;
-                answered += 1;
-            }
-        } else {
-            // Spinning on the client's core keeps the send times exact.
-            connection.try_receive()?;
-            tokio::task::yield_now().await;
-        }
-    }
-    Ok(())
-}
-
-async fn consume(
-    options: LatencyOptions,
-    clock: std::rc::Rc<SystemClock>,
-    count: u64,
-) -> Result<Measured, BenchError> {
-    let mut connection = Connection::open(options.address).await?;
-    connection.send(&fetch_frame(&options.topic, Offset(0), 1 << 20, 500)).await?;
-    let (_, mut offset) = fetched(connection.receive().await?)?;
+    let clock = SystemClock::new();
+    let count = options.rate * options.seconds;
+    let mut pace = Pace::new(options, producer, clock.now() + Duration::from_millis(100));
     let mut measured = Measured::default();
     let warm_up = count / 10;
     let mut seen = 0;
-    while seen < count {
-        connection.send(&fetch_frame(&options.topic, offset, 1 << 20, 500)).await?;
-        let (records, _) = fetched(connection.receive().await?)?;
+    while seen < count || pace.answered < count {
+        pace.send_what_is_due(&clock)?;
+        let Some(answer) = consumer.poll()? else { continue };
         let now = clock.now();
+        let (records, _) = fetched(answer)?;
         for batch in Batches::new(&records).filter_map(Result::ok) {
             let wrong = |e: protocol::records::RecordsError| BenchError::Protocol(e.to_string());
             for record in batch.records(1 << 20).map_err(wrong)?.iter() {
@@ -482,7 +455,58 @@ async fn consume(
         measured.requests += 1;
         measured.bytes += records.len() as u64;
         offset = next_offset(&records).unwrap_or(offset);
+        consumer.send(&fetch_frame(&options.topic, offset, 1 << 20, 500))?;
     }
     measured.elapsed = clock.now().0;
     Ok(measured)
+}
+
+/// The open loop's sending side.
+struct Pace<'a> {
+    options: &'a LatencyOptions,
+    connection: PolledConnection,
+    start: Instant,
+    interval: Duration,
+    value: Vec<u8>,
+    sent: u64,
+    answered: u64,
+}
+
+impl<'a> Pace<'a> {
+    fn new(options: &'a LatencyOptions, connection: PolledConnection, start: Instant) -> Self {
+        Self {
+            options,
+            connection,
+            start,
+            interval: Duration::from_nanos(1_000_000_000 / options.rate),
+            value: vec![b'x'; options.record_bytes.max(8)],
+            sent: 0,
+            answered: 0,
+        }
+    }
+
+    fn send_what_is_due(&mut self, clock: &SystemClock) -> Result<(), BenchError> {
+        while self.sent < self.options.rate * self.options.seconds {
+            let due =
+                self.start + self.interval * u32::try_from(self.sent).expect("below 2^32 records");
+            if due > clock.now() {
+                break;
+            }
+            let stamp = u64::try_from(due.0.as_nanos()).expect("short");
+            self.value[..8].copy_from_slice(&stamp.to_be_bytes());
+            let mut builder = RecordBatchBuilder::new();
+            builder.append(Some(now()), None, Some(&self.value)).expect("one record fits");
+            let batch = builder.build().expect("one record fits");
+            let (topic, acks) = (&self.options.topic, self.options.acks);
+            self.connection.send(&produce_frame(topic, &batch, acks, 1))?;
+            self.sent += 1;
+        }
+        while let Some(answer) = self.connection.poll()? {
+            self.answered += 1;
+            if self.answered % 1024 == 1 {
+                check_produced(answer)?;
+            }
+        }
+        Ok(())
+    }
 }

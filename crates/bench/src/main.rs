@@ -56,12 +56,19 @@ pub(crate) struct RunOptions {
     /// Release of Apache Kafka to measure against.
     #[arg(long, default_value = "4.3.1")]
     pub(crate) against: String,
-    /// Rounds at least; more (up to three times as many) until two medians agree within 5 %.
+    /// Rounds at least; more until two medians agree within 5 %.
     #[arg(long, default_value_t = 5)]
     pub(crate) rounds: usize,
+    /// Rounds at most.
+    #[arg(long, default_value_t = 15)]
+    pub(crate) max_rounds: usize,
     /// Seconds of one measurement.
-    #[arg(long, default_value_t = 5)]
-    pub(crate) seconds: u64,
+    #[arg(long, default_value_t = 5.0)]
+    pub(crate) seconds: f64,
+    /// Seconds of load on a broker before its first measurement; later ones are warmed up for a
+    /// quarter of their own time.
+    #[arg(long, default_value_t = 10.0)]
+    pub(crate) warm_up: f64,
     /// The broker to measure.
     #[arg(long, default_value = "target/release/barnabas")]
     pub(crate) binary: PathBuf,

@@ -17,12 +17,30 @@ pub(crate) struct Sample {
     pub(crate) figures: BTreeMap<&'static str, f64>,
 }
 
+/// What is demanded of our median.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bar {
+    pub(crate) figure: &'static str,
+    pub(crate) limit: Limit,
+}
+
+/// A demand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    /// Of Kafka's median; or 90 % of the null broker's, where the client can do no more.
+    AtLeastRatio(f64),
+    /// Of Kafka's median.
+    AtMostRatio(f64),
+    /// In the figure's own unit.
+    AtMost(f64),
+}
+
 /// All measurements of a run.
 #[derive(Debug)]
 pub(crate) struct Report {
     folder: PathBuf,
     lines: File,
-    scenarios: Vec<(&'static str, &'static str)>,
+    scenarios: Vec<(&'static str, &'static str, &'static [Bar])>,
     samples: Vec<Sample>,
 }
 
@@ -39,8 +57,13 @@ impl Report {
         })
     }
 
-    pub(crate) fn begin(&mut self, name: &'static str, what: &'static str) {
-        self.scenarios.push((name, what));
+    pub(crate) fn begin(
+        &mut self,
+        name: &'static str,
+        what: &'static str,
+        bars: &'static [Bar],
+    ) {
+        self.scenarios.push((name, what, bars));
     }
 
     pub(crate) fn add(&mut self, sample: Sample) -> Result<(), BenchError> {
@@ -88,7 +111,7 @@ impl Report {
 
     fn table(&self) -> String {
         let mut text = String::from(
-            "| scenario | figure | Barnabas median (min to max) | Apache Kafka median (min to max) | ratio | null broker | rounds |\n|---|---|---|---|---|---|---|\n",
+            "| scenario | figure | Barnabas median (min to max) | Apache Kafka median (min to max) | ratio | null broker | rounds | bar |\n|---|---|---|---|---|---|---|---|\n",
         );
         for row in self.rows() {
             let ratio = if row.kafka.is_empty() {
@@ -99,16 +122,17 @@ impl Report {
             let null = if row.null.is_empty() { String::new() } else { number(median(&row.null)) };
             writeln!(
                 text,
-                "| {} | {} | {} | {} | {ratio} | {null} | {} |",
+                "| {} | {} | {} | {} | {ratio} | {null} | {} | {} |",
                 row.scenario,
                 row.figure,
                 spread(&row.barnabas),
                 spread(&row.kafka),
-                row.barnabas.len()
+                row.barnabas.len(),
+                row.verdict()
             )
             .expect("a string takes everything");
         }
-        for (name, what) in &self.scenarios {
+        for (name, what, _) in &self.scenarios {
             writeln!(text, "\n{name}: {what}").expect("a string takes everything");
         }
         text
@@ -116,12 +140,13 @@ impl Report {
 
     fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
-        for &(scenario, _) in &self.scenarios {
+        for &(scenario, _, bars) in &self.scenarios {
             let figures = self.samples.iter().find(|s| s.scenario == scenario);
             for &figure in figures.iter().flat_map(|s| s.figures.keys()) {
                 rows.push(Row {
                     scenario,
                     figure,
+                    bar: bars.iter().find(|bar| bar.figure == figure).map(|bar| bar.limit),
                     barnabas: self.values(scenario, Subject::Barnabas, figure),
                     kafka: self.values(scenario, Subject::Kafka, figure),
                     null: self.values(scenario, Subject::Null, figure),
@@ -176,9 +201,28 @@ impl Report {
 struct Row {
     scenario: &'static str,
     figure: &'static str,
+    bar: Option<Limit>,
     barnabas: Vec<f64>,
     kafka: Vec<f64>,
     null: Vec<f64>,
+}
+
+impl Row {
+    /// The bar and whether our median meets it.
+    fn verdict(&self) -> String {
+        let Some(bar) = self.bar else { return String::new() };
+        let ours = median(&self.barnabas);
+        let ratio = ours / median(&self.kafka);
+        let (text, met) = match bar {
+            Limit::AtLeastRatio(least) => {
+                let of_client = ours / median(&self.null);
+                (format!("at least {least:.2}x"), ratio >= least || of_client >= 0.9)
+            }
+            Limit::AtMostRatio(most) => (format!("at most {most:.3}x"), ratio <= most),
+            Limit::AtMost(most) => (format!("at most {most}"), ours <= most),
+        };
+        format!("{text}: {}", if met { "met" } else { "**not met**" })
+    }
 }
 
 fn median(values: &[f64]) -> f64 {

@@ -4,7 +4,7 @@ use crate::RunOptions;
 use crate::cpu;
 use crate::error::{BenchError, io};
 use crate::load::{self, FetchOptions, LatencyOptions, Measured, ProduceOptions};
-use crate::report::{Report, Sample};
+use crate::report::{Bar, Limit, Report, Sample};
 use crate::servers::{Programs, Server, Subject, check_program, pause};
 use platform::Clock;
 use platform::clock::SystemClock;
@@ -13,7 +13,14 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// One scenario: a name, what it does, and the load.
+/// Where brokers run, and where the load does.
+const BROKER_CORE: usize = 0;
+const CLIENT_CORE: usize = 1;
+
+/// Figures of one measurement by name, such as `requests/s`.
+type Figures = BTreeMap<&'static str, f64>;
+
+/// One scenario: a name, what it does, the load, and what is demanded.
 struct Scenario {
     name: &'static str,
     what: &'static str,
@@ -21,11 +28,35 @@ struct Scenario {
     settings: &'static [&'static str],
     /// Whether the null broker is measured too, for the client's own limit.
     null: bool,
-    load: fn(&Server, &RunOptions) -> Result<Figures, BenchError>,
+    load: Load,
+    /// What is demanded of our median.
+    bars: &'static [Bar],
 }
 
-/// Figures of one measurement by name, such as `requests/s`.
-type Figures = BTreeMap<&'static str, f64>;
+enum Load {
+    /// Each subject runs through all rounds, on a core of its own; the number is the round.
+    Steady(fn(&Server, &RunOptions, usize) -> Result<Figures, BenchError>),
+    /// Started anew for each measurement, on whatever core is free. The time is when it was started.
+    Fresh(fn(&Server, &RunOptions, &SystemClock) -> Result<Figures, BenchError>),
+}
+
+const LATENCY_BARS: &[Bar] =
+    &[cost("p50 us", 1.0 / 2.0), cost("p99 us", 1.0 / 4.0), cost("p99.9 us", 1.0 / 10.0)];
+
+/// At least `ratio` times Kafka's, or 90 % of what the client does with the null broker.
+const fn rate(figure: &'static str, ratio: f64) -> Bar {
+    Bar { figure, limit: Limit::AtLeastRatio(ratio) }
+}
+
+/// At most `ratio` times Kafka's.
+const fn cost(figure: &'static str, ratio: f64) -> Bar {
+    Bar { figure, limit: Limit::AtMostRatio(ratio) }
+}
+
+/// At most `value`, whatever Kafka's is.
+const fn at_most(figure: &'static str, value: f64) -> Bar {
+    Bar { figure, limit: Limit::AtMost(value) }
+}
 
 const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -33,98 +64,116 @@ const SCENARIOS: &[Scenario] = &[
         what: "one producer, 100 B records, batches of 16 KiB, 1 partition",
         settings: &[],
         null: true,
-        load: |s, o| produce(s, o, 1, 5, 140, "none"),
+        load: Load::Steady(|s, o, n| produce(s, o, n, 1, 5, 140, "none")),
+        bars: &[rate("MB/s", 1.3), cost("CPU ms/MB", 1.0 / 3.0)],
     },
     Scenario {
         name: "s1-128k",
         what: "one producer, 100 B records, batches of 128 KiB, 1 partition",
         settings: &[],
         null: true,
-        load: |s, o| produce(s, o, 1, 5, 1130, "none"),
+        load: Load::Steady(|s, o, n| produce(s, o, n, 1, 5, 1130, "none")),
+        bars: &[rate("MB/s", 1.3), cost("CPU ms/MB", 1.0 / 3.0)],
     },
     Scenario {
         name: "s1-librdkafka",
         what: "librdkafka (kcat), 100 B lines, batches up to 128 KiB, linger 5 ms",
         settings: &[],
         null: true,
-        load: kcat_produce,
+        load: Load::Steady(kcat_produce),
+        bars: &[rate("records/s", 1.3), cost("CPU ms/MB", 1.0 / 3.0)],
     },
     Scenario {
         name: "s5-1",
         what: "catch-up from page cache, 1 consumer",
         settings: &[],
-        null: false,
-        load: |s, o| catch_up(s, o, 1),
+        null: true,
+        load: Load::Steady(|s, o, n| catch_up(s, o, n, 1)),
+        bars: &[rate("MB/s", 1.2), cost("CPU ms/MB", 1.0 / 3.0)],
     },
     Scenario {
         name: "s5-10",
         what: "catch-up from page cache, 10 consumers",
         settings: &[],
-        null: false,
-        load: |s, o| catch_up(s, o, 10),
+        null: true,
+        load: Load::Steady(|s, o, n| catch_up(s, o, n, 10)),
+        bars: &[rate("MB/s", 1.2), cost("CPU ms/MB", 1.0 / 3.0)],
     },
     Scenario {
         name: "s6-acks1",
         what: "end to end, 10,000 records/s of 100 B, open loop, acks=1",
         settings: &[],
         null: false,
-        load: |s, o| end_to_end(s, o, 1),
+        load: Load::Steady(|s, o, n| end_to_end(s, o, n, 1)),
+        bars: LATENCY_BARS,
     },
     Scenario {
         name: "s6-acksall",
         what: "end to end, 10,000 records/s of 100 B, open loop, acks=all",
         settings: &[],
         null: false,
-        load: |s, o| end_to_end(s, o, -1),
+        load: Load::Steady(|s, o, n| end_to_end(s, o, n, -1)),
+        bars: LATENCY_BARS,
     },
     Scenario {
         name: "s7-1",
         what: "one record a request, 1 connection x 5 in flight",
         settings: &[],
         null: true,
-        load: |s, o| produce(s, o, 1, 5, 1, "none"),
+        load: Load::Steady(|s, o, n| produce(s, o, n, 1, 5, 1, "none")),
+        bars: &[rate("requests/s", 4.0), cost("CPU us/request", 1.0 / 4.0)],
     },
     Scenario {
         name: "s7-10",
         what: "one record a request, 10 connections x 5 in flight",
         settings: &[],
         null: true,
-        load: |s, o| produce(s, o, 10, 5, 1, "none"),
+        load: Load::Steady(|s, o, n| produce(s, o, n, 10, 5, 1, "none")),
+        bars: &[rate("requests/s", 4.0), cost("CPU us/request", 1.0 / 8.0)],
     },
     Scenario {
         name: "s7-100",
         what: "one record a request, 100 connections x 5 in flight",
         settings: &[],
         null: true,
-        load: |s, o| produce(s, o, 100, 5, 1, "none"),
+        load: Load::Steady(|s, o, n| produce(s, o, n, 100, 5, 1, "none")),
+        bars: &[rate("requests/s", 4.0), cost("CPU us/request", 1.0 / 8.0)],
     },
     Scenario {
         name: "s9",
         what: "start to first acknowledged record; idle memory and CPU",
         settings: &[],
         null: false,
-        load: idle,
+        load: Load::Fresh(idle),
+        bars: &[
+            cost("start to first ack ms", 1.0 / 30.0),
+            at_most("idle RSS MB", 20.0),
+            at_most("idle CPU %", 0.2),
+        ],
     },
     Scenario {
         name: "s12-lz4",
         what: "batches of 1,000 x 100 B compressed with lz4, codec kept, full validation",
         settings: &[],
         null: false,
-        load: |s, o| produce(s, o, 1, 5, 1000, "lz4"),
+        load: Load::Steady(|s, o, n| produce(s, o, n, 1, 5, 1000, "lz4")),
+        bars: &[cost("CPU ms/MB", 1.0 / 2.0)],
     },
     Scenario {
         name: "s12-zstd",
         what: "batches of 1,000 x 100 B compressed with zstd, codec kept, full validation",
         settings: &[],
         null: false,
-        load: |s, o| produce(s, o, 1, 5, 1000, "zstd"),
+        load: Load::Steady(|s, o, n| produce(s, o, n, 1, 5, 1000, "zstd")),
+        bars: &[cost("CPU ms/MB", 1.0 / 2.0)],
     },
     Scenario {
         name: "s12-headers",
         what: "as s12-lz4 with barnabas.record.validation=headers",
         settings: &["barnabas.record.validation=headers"],
         null: false,
-        load: |s, o| produce(s, o, 1, 5, 1000, "lz4"),
+        load: Load::Steady(|s, o, n| produce(s, o, n, 1, 5, 1000, "lz4")),
+        bars: &[cost("CPU ms/MB", 1.0 / 5.0)],
     },
 ];
 
@@ -151,68 +200,104 @@ pub(crate) fn run(options: &RunOptions) -> Result<(), BenchError> {
     let mut report = Report::open(&options.out)?;
     for scenario in chosen {
         eprintln!("{}: {}", scenario.name, scenario.what);
-        report.begin(scenario.name, scenario.what);
-        let most = options.rounds * 3;
-        for round in 1..=most {
-            let mut subjects = vec![Subject::Barnabas];
-            if !options.alone {
-                subjects.push(Subject::Kafka);
-            }
-            if round % 2 == 0 {
-                subjects.reverse();
-            }
-            if scenario.null && round <= 2 {
-                subjects.push(Subject::Null);
-            }
-            for subject in subjects {
-                let figures = measure(scenario, subject, &programs, options)?;
-                eprintln!("  round {round} {:9} {}", subject.name(), line(&figures));
-                report.add(Sample { scenario: scenario.name, subject, round, figures })?;
-            }
-            if round >= options.rounds && report.has_settled(scenario.name) {
-                break;
-            }
+        report.begin(scenario.name, scenario.what, scenario.bars);
+        match scenario.load {
+            Load::Steady(load) => run_steady(scenario, load, &programs, options, &mut report)?,
+            Load::Fresh(load) => run_fresh(scenario, load, &programs, options, &mut report)?,
         }
     }
     report.write()
+}
+
+/// The order of a round: who was last in one is first in the next.
+fn subjects(options: &RunOptions, round: usize) -> Vec<Subject> {
+    let mut subjects = vec![Subject::Barnabas];
+    if !options.alone {
+        subjects.push(Subject::Kafka);
+    }
+    if round.is_multiple_of(2) {
+        subjects.reverse();
+    }
+    subjects
+}
+
+fn run_steady(
+    scenario: &Scenario,
+    load: fn(&Server, &RunOptions, usize) -> Result<Figures, BenchError>,
+    programs: &Programs,
+    options: &RunOptions,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let mut started = subjects(options, 1);
+    if scenario.null {
+        started.push(Subject::Null);
+    }
+    let mut servers = BTreeMap::new();
+    for subject in started {
+        cpu::pin_self(BROKER_CORE);
+        let server = Server::start(subject, programs, scenario.settings);
+        cpu::pin_self(CLIENT_CORE);
+        servers.insert(subject, server?);
+    }
+    for round in 1..=options.rounds.max(options.max_rounds) {
+        let mut order = subjects(options, round);
+        // The client's limit does not change.
+        order.extend((scenario.null && round <= 2).then_some(Subject::Null));
+        for subject in order {
+            servers.values().try_for_each(Server::wait_until_idle)?;
+            let figures = load(&servers[&subject], options, round)?;
+            eprintln!("  round {round} {:9} {}", subject.name(), line(&figures));
+            report.add(Sample { scenario: scenario.name, subject, round, figures })?;
+        }
+        if round >= options.rounds && report.has_settled(scenario.name) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn run_fresh(
+    scenario: &Scenario,
+    load: fn(&Server, &RunOptions, &SystemClock) -> Result<Figures, BenchError>,
+    programs: &Programs,
+    options: &RunOptions,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    cpu::unpin_self();
+    for round in 1..=options.rounds {
+        for subject in subjects(options, round) {
+            let (server, since_start) = Server::start_timed(subject, programs, scenario.settings)?;
+            let figures = load(&server, options, &since_start)?;
+            eprintln!("  round {round} {:9} {}", subject.name(), line(&figures));
+            report.add(Sample { scenario: scenario.name, subject, round, figures })?;
+        }
+    }
+    Ok(())
 }
 
 fn line(figures: &Figures) -> String {
     figures.iter().map(|(name, value)| format!("{name} {value:.2}")).collect::<Vec<_>>().join("  ")
 }
 
-fn measure(
-    scenario: &Scenario,
-    subject: Subject,
-    programs: &Programs,
-    options: &RunOptions,
-) -> Result<Figures, BenchError> {
-    let clock = SystemClock::new();
-    let server = Server::start(subject, programs, scenario.settings)?;
-    let started = clock.now();
-    let mut figures = (scenario.load)(&server, options)?;
-    if scenario.name == "s9" {
-        let first = figures.remove("first ack ms").unwrap_or(0.0);
-        figures.insert("start to first ack ms", started.0.as_secs_f64() * 1e3 + first);
-    }
-    Ok(figures)
-}
-
-/// Broker on core 0, load on core 1, for the length of `work`; adds what the broker used.
+/// Adds what the broker used during `work`.
 fn with_cpu(
     server: &Server,
     work: impl FnOnce() -> Result<Measured, BenchError>,
 ) -> Result<(Measured, Duration), BenchError> {
-    cpu::pin(server.pid, 0);
-    cpu::pin(std::process::id(), 1);
     let before = server.cpu_time()?;
     let measured = work()?;
     Ok((measured, server.cpu_time()?.saturating_sub(before)))
 }
 
+/// How long to load a broker before it is measured: the first time a JVM compiles its code.
+fn warm_up_seconds(options: &RunOptions, round: usize) -> f64 {
+    if round == 1 { options.warm_up } else { options.seconds / 4.0 }
+}
+
 fn produce(
     server: &Server,
     options: &RunOptions,
+    round: usize,
     connections: usize,
     in_flight: usize,
     records: usize,
@@ -220,19 +305,24 @@ fn produce(
 ) -> Result<Figures, BenchError> {
     let mut produce = ProduceOptions {
         address: server.address,
-        topic: "bench".into(),
+        topic: format!("warm-{round}"),
         connections,
         in_flight,
         record_bytes: 100,
         records,
         codec: codec.into(),
-        seconds: options.seconds.div_ceil(2),
+        seconds: warm_up_seconds(options, round),
+        megabytes: MOST_MEGABYTES,
         acks: 1,
     };
-    // A JVM needs this; it costs the other nothing.
     load::produce(&produce)?;
+    server.delete_topic(&produce.topic)?;
+    server.wait_until_idle()?;
+    produce.topic = format!("bench-{round}");
     produce.seconds = options.seconds;
+    load::create_topic(server.address, &produce.topic)?;
     let (measured, used) = with_cpu(server, || load::produce(&produce))?;
+    server.delete_topic(&produce.topic)?;
     let cpu_us = used.as_secs_f64() * 1e6;
     Ok(Figures::from([
         ("requests/s", measured.requests_per_second()),
@@ -245,10 +335,18 @@ fn produce(
     ]))
 }
 
+/// Less than what makes the kernel slow writers down (`vm.dirty_ratio`).
+const MOST_MEGABYTES: u64 = 3_000;
+
 const LINES: usize = 5_000_000;
 
-fn kcat_produce(server: &Server, options: &RunOptions) -> Result<Figures, BenchError> {
-    load::create_topic(server.address, "bench")?;
+fn kcat_produce(
+    server: &Server,
+    options: &RunOptions,
+    round: usize,
+) -> Result<Figures, BenchError> {
+    let topic = format!("bench-{round}");
+    load::create_topic(server.address, &topic)?;
     let input = options.out.join("lines.txt");
     if !input.exists() {
         let mut file = std::io::BufWriter::new(
@@ -261,7 +359,7 @@ fn kcat_produce(server: &Server, options: &RunOptions) -> Result<Figures, BenchE
     let once = || -> Result<Measured, BenchError> {
         let clock = SystemClock::new();
         let status = Command::new("kcat")
-            .args(["-P", "-b", &server.address.to_string(), "-t", "bench", "-p", "0", "-l"])
+            .args(["-P", "-b", &server.address.to_string(), "-t", &topic, "-p", "0", "-l"])
             .arg(&input)
             .args(["-X", "linger.ms=5", "-X", "batch.size=131072", "-X", "acks=1"])
             .args(["-X", "queue.buffering.max.messages=1000000"])
@@ -278,7 +376,11 @@ fn kcat_produce(server: &Server, options: &RunOptions) -> Result<Figures, BenchE
             ..Measured::default()
         })
     };
+    if round == 1 {
+        once()?;
+    }
     let (measured, used) = with_cpu(server, once)?;
+    server.delete_topic(&topic)?;
     Ok(Figures::from([
         ("records/s", measured.requests_per_second()),
         ("MB/s", measured.megabytes_per_second()),
@@ -289,6 +391,7 @@ fn kcat_produce(server: &Server, options: &RunOptions) -> Result<Figures, BenchE
 fn catch_up(
     server: &Server,
     options: &RunOptions,
+    round: usize,
     consumers: usize,
 ) -> Result<Figures, BenchError> {
     let produce = ProduceOptions {
@@ -299,17 +402,22 @@ fn catch_up(
         record_bytes: 1000,
         records: 250,
         codec: "none".into(),
-        seconds: options.seconds.min(4),
+        seconds: 60.0,
+        megabytes: 1_000,
         acks: 1,
     };
-    load::produce(&produce)?;
-    let fetch = FetchOptions {
+    if round == 1 {
+        load::produce(&produce)?;
+    }
+    let mut fetch = FetchOptions {
         address: server.address,
         topic: "bench".into(),
         connections: consumers,
         fetch_bytes: 1 << 20,
+        seconds: warm_up_seconds(options, round),
     };
-    load::fetch(&FetchOptions { connections: 1, ..fetch.clone() })?;
+    load::fetch(&fetch)?;
+    fetch.seconds = options.seconds;
     let (measured, used) = with_cpu(server, || load::fetch(&fetch))?;
     Ok(Figures::from([
         ("MB/s", measured.megabytes_per_second()),
@@ -318,18 +426,24 @@ fn catch_up(
     ]))
 }
 
-fn end_to_end(server: &Server, options: &RunOptions, acks: i16) -> Result<Figures, BenchError> {
+fn end_to_end(
+    server: &Server,
+    options: &RunOptions,
+    round: usize,
+    acks: i16,
+) -> Result<Figures, BenchError> {
+    let seconds = |seconds: f64| Duration::from_secs_f64(seconds.ceil()).as_secs();
     let mut latency = LatencyOptions {
         address: server.address,
-        topic: "warm".into(),
+        topic: format!("warm-{round}"),
         rate: 10_000,
         record_bytes: 100,
-        seconds: options.seconds.max(5),
+        seconds: seconds(warm_up_seconds(options, round)),
         acks,
     };
     load::latency(&latency)?;
-    latency.topic = "latency".into();
-    latency.seconds = options.seconds;
+    latency.topic = format!("latency-{round}");
+    latency.seconds = seconds(options.seconds);
     let (measured, used) = with_cpu(server, || load::latency(&latency))?;
     Ok(Figures::from([
         ("p50 us", measured.latency.quantile_us(0.5)),
@@ -339,8 +453,11 @@ fn end_to_end(server: &Server, options: &RunOptions, acks: i16) -> Result<Figure
     ]))
 }
 
-fn idle(server: &Server, options: &RunOptions) -> Result<Figures, BenchError> {
-    let clock = SystemClock::new();
+fn idle(
+    server: &Server,
+    options: &RunOptions,
+    since_start: &SystemClock,
+) -> Result<Figures, BenchError> {
     let first = ProduceOptions {
         address: server.address,
         topic: "first".into(),
@@ -349,18 +466,19 @@ fn idle(server: &Server, options: &RunOptions) -> Result<Figures, BenchError> {
         record_bytes: 100,
         records: 1,
         codec: "none".into(),
-        seconds: 0,
+        seconds: 0.0,
+        megabytes: 1,
         acks: 1,
     };
     load::produce_one(&first)?;
-    let first_ack = clock.now();
-    pause(Duration::from_secs(2));
-    let before = server.cpu_time()?;
-    pause(Duration::from_secs(options.seconds));
+    let first_ack = since_start.now();
+    pause(Duration::from_secs(1));
+    let (clock, before) = (SystemClock::new(), server.cpu_time()?);
+    pause(Duration::from_secs_f64(options.seconds));
     let used = server.cpu_time()?.saturating_sub(before);
     Ok(Figures::from([
-        ("first ack ms", first_ack.0.as_secs_f64() * 1e3),
+        ("start to first ack ms", first_ack.0.as_secs_f64() * 1e3),
         ("idle RSS MB", server.resident_bytes()? as f64 / 1e6),
-        ("idle CPU %", used.as_secs_f64() * 100.0 / options.seconds as f64),
+        ("idle CPU %", used.as_secs_f64() * 100.0 / clock.now().0.as_secs_f64()),
     ]))
 }

@@ -1,11 +1,17 @@
 //! Starting and stopping what is measured.
 
-use crate::cpu;
 use crate::error::{BenchError, io};
+use crate::{cpu, load};
+use platform::clock::SystemClock;
+use std::ffi::OsStr;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+/// What a measurement wrote must be gone before the next.
+const DELETE_SOON: &str = "log.segment.delete.delay.ms=100";
 
 /// Who is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +46,8 @@ pub(crate) struct Programs {
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    pub(crate) pid: u32,
+    pid: u32,
+    subject: Subject,
     kind: Kind,
     // Last, so that the folder goes after the process.
     _folder: tempfile::TempDir,
@@ -68,9 +75,37 @@ impl Server {
                 let this = std::env::current_exe().map_err(io("own path"))?;
                 let mut command = Command::new(this);
                 command.args(["null", "--port", &address.port().to_string()]);
-                Self::child(command, folder, address)
+                Self::child(subject, command, folder, address)
             }
         }
+    }
+
+    /// As [`Server::start`]; with a clock that began when the broker's process did. Kafka's storage has
+    /// been formatted before.
+    pub(crate) fn start_timed(
+        subject: Subject,
+        programs: &Programs,
+        settings: &[&str],
+    ) -> Result<(Self, SystemClock), BenchError> {
+        if subject != Subject::Kafka {
+            let clock = SystemClock::new();
+            return Ok((Self::start(subject, programs, settings)?, clock));
+        }
+        // What the script started, started again without it.
+        let mut server = Self::start(subject, programs, settings)?;
+        let path = format!("/proc/{}/cmdline", server.pid);
+        let line = std::fs::read(&path).map_err(io(path))?;
+        let words: Vec<_> = line.split(|&byte| byte == 0).filter(|word| !word.is_empty()).collect();
+        server.stop();
+        let mut command = Command::new(OsStr::from_bytes(words[0]));
+        command.args(words[1..].iter().map(|word| OsStr::from_bytes(word)));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let clock = SystemClock::new();
+        let child = command.spawn().map_err(io("java"))?;
+        server.pid = child.id();
+        server.kind = Kind::Child(child);
+        wait_for(server.address)?;
+        Ok((server, clock))
     }
 
     fn barnabas(
@@ -84,21 +119,24 @@ impl Server {
         let own = [
             format!("listeners=PLAINTEXT://{address}"),
             format!("log.dirs={}", folder.path().join("data").display()),
+            DELETE_SOON.to_owned(),
         ];
         for setting in own.iter().map(String::as_str).chain(settings.iter().copied()) {
             command.args(["--set", setting]);
         }
-        Self::child(command, folder, address)
+        Self::child(Subject::Barnabas, command, folder, address)
     }
 
     fn child(
+        subject: Subject,
         mut command: Command,
         folder: tempfile::TempDir,
         address: SocketAddr,
     ) -> Result<Self, BenchError> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().map_err(io(format!("{:?}", command.get_program())))?;
-        let server = Self { address, pid: child.id(), kind: Kind::Child(child), _folder: folder };
+        let (pid, kind) = (child.id(), Kind::Child(child));
+        let server = Self { address, pid, subject, kind, _folder: folder };
         wait_for(address)?;
         Ok(server)
     }
@@ -112,6 +150,7 @@ impl Server {
         let mut command = Command::new(&programs.peer);
         command.arg("kafka").arg(folder.path());
         command.args(["--version", &programs.kafka_version, "--port", &address.port().to_string()]);
+        command.args(["--set", DELETE_SOON]);
         for setting in settings.iter().filter(|setting| !setting.starts_with("barnabas.")) {
             command.args(["--set", setting]);
         }
@@ -126,7 +165,30 @@ impl Server {
         let pid = text.trim().parse().map_err(|_| BenchError::Usage(format!("no pid: {text}")))?;
         let kind =
             Kind::Peer { script: programs.peer.clone(), folder: folder.path().to_path_buf() };
-        Ok(Self { address, pid, kind, _folder: folder })
+        Ok(Self { address, pid, subject: Subject::Kafka, kind, _folder: folder })
+    }
+
+    /// Deletes a topic with its files.
+    pub(crate) fn delete_topic(&self, topic: &str) -> Result<(), BenchError> {
+        match self.subject {
+            Subject::Barnabas | Subject::Kafka => load::delete_topic(self.address, topic),
+            // It has none.
+            Subject::Null => Ok(()),
+        }
+    }
+
+    /// Returns when the broker has nothing left to do, such as compiling or deleting; after ten
+    /// seconds in any case.
+    pub(crate) fn wait_until_idle(&self) -> Result<(), BenchError> {
+        let step = Duration::from_millis(100);
+        for _ in 0..100 {
+            let before = self.cpu_time()?;
+            pause(step);
+            if self.cpu_time()?.saturating_sub(before) < step / 20 {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// CPU time used so far.
@@ -142,6 +204,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Server {
+    fn stop(&mut self) {
         match &mut self.kind {
             Kind::Child(child) => {
                 // It may have ended already; either way it is gone after this.

@@ -4,6 +4,7 @@ use crate::error::{BenchError, io};
 use bytes::{Buf, Bytes, BytesMut};
 use bytestring::ByteString;
 use protocol::{Message, Reader, Request, RequestHeader, Writer};
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -60,26 +61,9 @@ impl Connection {
         }
     }
 
-    /// Takes what has arrived, without waiting.
-    pub(crate) fn try_receive(&mut self) -> Result<(), BenchError> {
-        match self.stream.try_read_buf(&mut self.input) {
-            Ok(0) => Err(BenchError::Protocol("the broker closed the connection".into())),
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(BenchError::Io("receive".into(), error)),
-        }
-    }
-
     /// An answer that has arrived already.
     pub(crate) fn complete_frame(&mut self) -> Option<Bytes> {
-        let length = self.input.get(..4)?;
-        let length = u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
-        if self.input.len() < 4 + length {
-            self.input.reserve(4 + length - self.input.len());
-            return None;
-        }
-        self.input.advance(4);
-        Some(self.input.split_to(length).freeze())
+        take_frame(&mut self.input)
     }
 
     /// Sends a request and decodes its answer.
@@ -90,6 +74,71 @@ impl Connection {
     ) -> Result<R::Response, BenchError> {
         self.send(&frame(request, version, 0)).await?;
         decode::<R>(self.receive().await?, version)
+    }
+}
+
+/// The frame at the start of `input`, without its length; makes room for it if it is not whole.
+fn take_frame(input: &mut BytesMut) -> Option<Bytes> {
+    let length = input.get(..4)?;
+    let length = u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
+    if input.len() < 4 + length {
+        input.reserve(4 + length - input.len());
+        return None;
+    }
+    input.advance(4);
+    Some(input.split_to(length).freeze())
+}
+
+/// A connection that is looked at again and again instead of being waited for.
+#[derive(Debug)]
+pub(crate) struct PolledConnection {
+    stream: std::net::TcpStream,
+    received: Vec<u8>,
+    input: BytesMut,
+}
+
+impl PolledConnection {
+    pub(crate) fn open(address: SocketAddr) -> Result<Self, BenchError> {
+        let stream = std::net::TcpStream::connect(address).map_err(io(address.to_string()))?;
+        stream.set_nodelay(true).map_err(io("TCP_NODELAY"))?;
+        stream.set_nonblocking(true).map_err(io("O_NONBLOCK"))?;
+        Ok(Self { stream, received: vec![0; 64 << 10], input: BytesMut::new() })
+    }
+
+    pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Result<(), BenchError> {
+        while !bytes.is_empty() {
+            match self.stream.write(bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(BenchError::Io("send".into(), error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next answer, if it has arrived.
+    pub(crate) fn poll(&mut self) -> Result<Option<Bytes>, BenchError> {
+        if let Some(frame) = take_frame(&mut self.input) {
+            return Ok(Some(frame));
+        }
+        match self.stream.read(&mut self.received) {
+            Ok(0) => Err(BenchError::Protocol("the broker closed the connection".into())),
+            Ok(read) => {
+                self.input.extend_from_slice(&self.received[..read]);
+                Ok(take_frame(&mut self.input))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(BenchError::Io("receive".into(), error)),
+        }
+    }
+
+    /// The next answer, however long it takes.
+    pub(crate) fn wait(&mut self) -> Result<Bytes, BenchError> {
+        loop {
+            if let Some(frame) = self.poll()? {
+                return Ok(frame);
+            }
+        }
     }
 }
 
