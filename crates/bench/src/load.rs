@@ -74,7 +74,7 @@ pub(crate) struct FetchOptions {
     /// Bytes asked for at once.
     #[arg(long, default_value_t = 1 << 20)]
     pub(crate) fetch_bytes: i32,
-    /// Who is at the end starts over until so much time has passed.
+    /// How long, starting over at the end; 0 reads everything once.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) seconds: f64,
 }
@@ -402,10 +402,12 @@ async fn fetch_on(options: FetchOptions) -> Result<Measured, BenchError> {
         measured.latency.record(clock.now().since(sent));
         measured.requests += 1;
         measured.bytes += records.len() as u64;
+        let is_over = clock.now().0.as_secs_f64() >= options.seconds;
         match next_offset(&records) {
+            _ if is_over && options.seconds > 0.0 => break,
             Some(next) if next < high_watermark => offset = next,
-            _ if clock.now().0.as_secs_f64() < options.seconds => offset = Offset(0),
-            _ => break,
+            _ if is_over => break,
+            _ => offset = Offset(0),
         }
     }
     measured.elapsed = clock.now().0;

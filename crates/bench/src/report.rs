@@ -57,12 +57,7 @@ impl Report {
         })
     }
 
-    pub(crate) fn begin(
-        &mut self,
-        name: &'static str,
-        what: &'static str,
-        bars: &'static [Bar],
-    ) {
+    pub(crate) fn begin(&mut self, name: &'static str, what: &'static str, bars: &'static [Bar]) {
         self.scenarios.push((name, what, bars));
     }
 

@@ -87,7 +87,7 @@ const SCENARIOS: &[Scenario] = &[
         name: "s5-1",
         what: "catch-up from page cache, 1 consumer",
         settings: &[],
-        null: true,
+        null: false,
         load: Load::Steady(|s, o, n| catch_up(s, o, n, 1)),
         bars: &[rate("MB/s", 1.2), cost("CPU ms/MB", 1.0 / 3.0)],
     },
@@ -95,7 +95,7 @@ const SCENARIOS: &[Scenario] = &[
         name: "s5-10",
         what: "catch-up from page cache, 10 consumers",
         settings: &[],
-        null: true,
+        null: false,
         load: Load::Steady(|s, o, n| catch_up(s, o, n, 10)),
         bars: &[rate("MB/s", 1.2), cost("CPU ms/MB", 1.0 / 3.0)],
     },
@@ -190,7 +190,10 @@ pub(crate) fn run(options: &RunOptions) -> Result<(), BenchError> {
         .iter()
         .filter(|s| {
             options.scenarios.is_empty()
-                || options.scenarios.iter().any(|name| s.name.starts_with(name.as_str()))
+                || options
+                    .scenarios
+                    .iter()
+                    .any(|name| s.name == name || s.name.starts_with(&format!("{name}-")))
         })
         .collect();
     if chosen.is_empty() {
