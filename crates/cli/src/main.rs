@@ -15,6 +15,12 @@ mod topic;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+/// A turn of a reactor allocates for all requests that are ready before it frees for any of them, which
+/// is more than glibc's allocator keeps at hand.
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A Kafka broker in one binary, and the commands to use it.
 ///
 /// Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
