@@ -1,10 +1,14 @@
 //! The newest batches of a log in memory, so that who reads along needs neither file nor `sendfile`.
 //!
 //! Invariant: the batches are consecutive and the last one ends at the log end, or there are none.
+//!
+//! A log that nobody reads keeps none: they are kept from the first read on, until much was appended
+//! without another.
 
 use bytes::{Bytes, BytesMut};
 use model::Offset;
 use protocol::{Records, RecordsPart};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) const SMALL_READ_BYTES: usize = 16 << 10;
 /// At most so much of one log is kept.
 const LOG_BYTES: usize = 64 << 10;
+/// So much is appended after a read before it is taken for the last one.
+const UNREAD_BYTES: usize = 1 << 20;
 /// What keeping a batch costs on top of its bytes.
 const OVERHEAD_BYTES: usize = 96;
 
@@ -50,6 +56,8 @@ pub(crate) struct Tail {
     budget: Arc<TailBudget>,
     batches: VecDeque<TailBatch>,
     bytes: usize,
+    /// Bytes that were appended since the last read.
+    unread: Cell<usize>,
 }
 
 /// A read from memory.
@@ -62,15 +70,17 @@ pub(crate) struct TailRead {
 
 impl Tail {
     pub(crate) fn new(budget: Arc<TailBudget>) -> Self {
-        Self { budget, batches: VecDeque::new(), bytes: 0 }
+        let unread = Cell::new(UNREAD_BYTES);
+        Self { budget, batches: VecDeque::new(), bytes: 0, unread }
     }
 
     /// Adds a batch that was just published, in two parts.
     pub(crate) fn push(&mut self, base_offset: Offset, last_offset: Offset, parts: [&[u8]; 2]) {
         let len = parts[0].len() + parts[1].len();
-        if len >= SMALL_READ_BYTES {
+        if len >= SMALL_READ_BYTES || self.unread.get() >= UNREAD_BYTES {
             return self.clear();
         }
+        self.unread.set(self.unread.get() + len);
         let cost = len + OVERHEAD_BYTES;
         while self.bytes + cost > LOG_BYTES {
             self.pop();
@@ -97,6 +107,9 @@ impl Tail {
     }
 
     pub(crate) fn clear(&mut self) {
+        if self.batches.is_empty() {
+            return;
+        }
         self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
         self.bytes = 0;
         self.batches = VecDeque::new();
@@ -110,6 +123,7 @@ impl Tail {
         max_bytes: usize,
         min_one_message: bool,
     ) -> Option<TailRead> {
+        self.unread.set(0);
         if self.batches.front()?.base_offset > offset {
             return None;
         }
@@ -148,7 +162,27 @@ mod tests {
     use super::*;
 
     fn tail(limit: usize) -> Tail {
-        Tail::new(Arc::new(TailBudget::new(limit)))
+        is_read(Tail::new(Arc::new(TailBudget::new(limit))))
+    }
+
+    fn is_read(tail: Tail) -> Tail {
+        assert!(tail.read(Offset(0), Offset(0), 0, true).is_none());
+        tail
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_log_that_nobody_reads() {
+        let mut tail = Tail::new(Arc::new(TailBudget::new(1 << 20)));
+        tail.push(Offset(0), Offset(0), [&[1; 61], &[2; 939]]);
+        assert!(tail.read(Offset(0), Offset(1), 1 << 20, true).is_none(), "the first read");
+        for n in 1..=1000 {
+            tail.push(Offset(n), Offset(n), [&[1; 61], &[2; 939]]);
+        }
+        assert!(tail.read(Offset(1000), Offset(1001), 1 << 20, true).is_some(), "read before");
+        for n in 1001..=2100 {
+            tail.push(Offset(n), Offset(n), [&[1; 61], &[2; 939]]);
+        }
+        assert_eq!((tail.bytes, tail.budget.used.load(Ordering::Relaxed)), (0, 0));
     }
 
     #[test]
@@ -176,7 +210,7 @@ mod tests {
     #[test]
     fn the_budget_is_shared() {
         let mut first = tail(1000);
-        let mut second = Tail::new(Arc::clone(&first.budget));
+        let mut second = is_read(Tail::new(Arc::clone(&first.budget)));
         first.push(Offset(0), Offset(0), [&[0; 61], &[0; 600]]);
         second.push(Offset(0), Offset(0), [&[0; 61], &[0; 600]]);
         assert!(second.read(Offset(0), Offset(1), 10_000, true).is_none(), "there was no room");
