@@ -2,10 +2,11 @@
 
 use crate::entry_file::{Entry, EntryFile};
 use crate::error::DiskError;
-use crate::files::{Kind, SegmentFiles};
+use crate::files::{Kind, OpenFile, SegmentFiles};
 use crate::recovery::{create_files, write_snapshot};
 use bytes::Bytes;
 use model::{Offset, Timestamp};
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
@@ -109,13 +110,15 @@ pub struct PendingAppend {
     pub(crate) size: u64,
     pub(crate) first: Chunk,
     pub(crate) rest: Vec<Chunk>,
-    /// Rare: a new segment, index entries to write behind, aborted transactions.
+    /// Rare: a new segment, space for more, index entries to write behind, aborted transactions.
     pub(crate) extra: Option<Box<Extra>>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     pub(crate) roll: Option<Roll>,
+    /// Up to where to reserve space for the segment.
+    pub(crate) reserve: Option<u64>,
     pub(crate) indexes: Vec<IndexWrite>,
     /// Position in the transaction index, and entries.
     pub(crate) transactions: Option<(u64, Vec<u8>)>,
@@ -161,11 +164,18 @@ impl PendingAppend {
                 roll.perform(&first.files)?;
             }
             let file = first.files.get(Kind::Log).map_err(into_io)?;
+            let reserve = run.iter().filter_map(|append| append.extra.as_ref()?.reserve).max();
+            if let Some(len) = reserve {
+                // Whether there is room at all is for the write to find out.
+                let _ = file.reserve(len);
+            }
             if let [append] = run
                 && append.rest.is_empty()
             {
                 let [header, body] = append.first.parts();
                 file.write_all_at(&[IoSlice::new(header), IoSlice::new(body)], append.position)?;
+            } else if is_better_copied(run) {
+                write_copied(&file, run)?;
             } else {
                 let buffers = run
                     .iter()
@@ -197,6 +207,31 @@ impl PendingAppend {
         let size = self.chunks().map(|chunk| chunk.len() as u64).sum::<u64>();
         assert_eq!(size, self.size, "batches have the size that was reserved: {self:?}");
     }
+}
+
+/// Whether the batches are so small that one copy of all costs less than the kernel takes for two more
+/// slices of each.
+fn is_better_copied(run: &[PendingAppend]) -> bool {
+    let bytes = run.iter().map(|append| append.size).sum::<u64>();
+    bytes <= MOST_COPIED && bytes / run.len() as u64 <= SMALL_APPEND
+}
+
+/// See [`is_better_copied`].
+const SMALL_APPEND: u64 = 1 << 10;
+const MOST_COPIED: u64 = 256 << 10;
+
+thread_local! {
+    static COPY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+fn write_copied(file: &OpenFile, run: &[PendingAppend]) -> io::Result<()> {
+    COPY.with_borrow_mut(|copy| {
+        copy.clear();
+        for part in run.iter().flat_map(PendingAppend::chunks).flat_map(Chunk::parts) {
+            copy.extend_from_slice(part);
+        }
+        file.write_all_at(&[IoSlice::new(copy)], run[0].position)
+    })
 }
 
 /// Keeps the kind, on which depends what a full disk means.

@@ -20,6 +20,10 @@ use std::sync::Arc;
 /// So many index entries are kept in memory before they are written.
 const INDEX_WRITE_BEHIND: usize = 256;
 
+/// Space is reserved in such steps for a segment that has grown to one: appending to reserved space costs
+/// a fifth less. Small segments, of which there may be many, reserve nothing.
+const RESERVE_STEP: u64 = 16 << 20;
+
 /// Where the newest appends start, so that counting what is new for a waiting reader needs no look-up.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
@@ -87,8 +91,7 @@ impl PartitionLog {
             }
         }
         let mut next = self.reserved_end;
-        let mut batches = Vec::with_capacity(validated.batches.len());
-        for mut batch in validated.batches {
+        let numbered = validated.batches.into_iter().map(|mut batch| {
             let header = batch.assign(next, leader_epoch);
             let stored = StoredBatch::of_header(batch.header, 0);
             next = stored.next_offset();
@@ -98,9 +101,9 @@ impl PartitionLog {
                 base_offset: stored.base_offset.unwrap_or(stored.last_offset),
                 last_offset: stored.last_offset,
             };
-            batches.push((stored, chunk));
-        }
-        self.reserve_batches(batches, Origin::Leader(origin), verification, now)
+            (stored, chunk)
+        });
+        self.reserve_batches(numbered, Origin::Leader(origin), verification, now)
     }
 
     fn reserve_replicated(
@@ -132,24 +135,29 @@ impl PartitionLog {
                 return Err(AppendError::UnexpectedOffset { first, last, log_end_offset });
             }
         }
-        self.reserve_batches(batches, Origin::Replication, Verification::NotRequired, now)
+        self.reserve_batches(
+            batches.into_iter(),
+            Origin::Replication,
+            Verification::NotRequired,
+            now,
+        )
     }
 
     fn reserve_batches(
         &mut self,
-        batches: Vec<(StoredBatch, Chunk)>,
+        mut batches: impl Iterator<Item = (StoredBatch, Chunk)>,
         origin: Origin,
         verification: Verification,
         now: Timestamp,
     ) -> Result<Reserved, AppendError> {
-        let (Some((first, first_chunk)), Some((last, _))) = (batches.first(), batches.last())
-        else {
-            return Ok(Reserved::Empty);
-        };
+        let Some(first) = batches.next() else { return Ok(Reserved::Empty) };
+        // Nearly always empty, and then it takes no memory.
+        let rest: Vec<_> = batches.collect();
+        let all = || std::iter::once(&first).chain(&rest);
         let incoming = Incoming {
-            size: batches.iter().map(|(batch, _)| batch.size).sum(),
-            last_offset: last.last_offset,
-            max_timestamp: batches.iter().map(|(batch, _)| batch.max_timestamp).max().unwrap_or(-1),
+            size: all().map(|(batch, _)| batch.size).sum(),
+            last_offset: rest.last().unwrap_or(&first).0.last_offset,
+            max_timestamp: all().map(|(batch, _)| batch.max_timestamp).max().unwrap_or(-1),
         };
         if incoming.size > self.config.segment_bytes {
             return Err(AppendError::RecordListTooLarge {
@@ -157,16 +165,16 @@ impl PartitionLog {
                 segment_bytes: self.config.segment_bytes,
             });
         }
-        let first_offset = first_chunk.base_offset;
+        let first_offset = first.1.base_offset;
         // Of message sets the first offset is not known: leave room for as many as there can be.
-        let new_base = match first.base_offset {
+        let new_base = match first.0.base_offset {
             Some(base) => base,
             None => Offset(incoming.last_offset.0.saturating_sub(i64::from(i32::MAX))),
         }
         .max(self.reserved_end);
 
         let mut update = ProducerUpdate::default();
-        for (batch, chunk) in &batches {
+        for (batch, chunk) in all() {
             let Some(header) = batch.header.as_ref().filter(|header| header.producer_id >= 0)
             else {
                 continue;
@@ -197,8 +205,7 @@ impl PartitionLog {
         self.producers.end_offset = Offset(incoming.last_offset.0.saturating_add(1));
         let active = self.segments.last_mut().expect("a log has a segment");
         let position = active.size;
-        let mut chunks = Vec::with_capacity(batches.len());
-        for (mut batch, chunk) in batches {
+        let mut place = |(mut batch, chunk): (StoredBatch, Chunk)| {
             batch.position = active.size;
             active.append(&batch, &self.config);
             match batch.header.as_ref().map(|header| (header.leader_epoch(), header.base_offset()))
@@ -207,8 +214,9 @@ impl PartitionLog {
                 Some((None, _)) => {}
                 None => self.epochs.clear(),
             }
-            chunks.push(chunk);
-        }
+            chunk
+        };
+        let (first, rest) = (place(first), rest.into_iter().map(place).collect());
         if !aborted.is_empty() {
             let at = (active.reserved_transactions * ENTRY_BYTES) as u64;
             active.reserved_transactions += aborted.len();
@@ -220,9 +228,14 @@ impl PartitionLog {
             extra.indexes =
                 vec![IndexWrite::of(&active.offset_index), IndexWrite::of(&active.time_index)];
         }
-        let is_plain =
-            extra.roll.is_none() && extra.indexes.is_empty() && extra.transactions.is_none();
-        let mut chunks = chunks.into_iter();
+        if active.size > active.reserved.max(RESERVE_STEP) {
+            active.reserved = (active.size + RESERVE_STEP).min(self.config.segment_bytes);
+            extra.reserve = Some(active.reserved);
+        }
+        let is_plain = extra.roll.is_none()
+            && extra.indexes.is_empty()
+            && extra.transactions.is_none()
+            && extra.reserve.is_none();
         let pending = PendingAppend {
             generation: self.generation,
             first_offset,
@@ -232,8 +245,8 @@ impl PartitionLog {
             position,
             at: now,
             size: incoming.size,
-            first: chunks.next().expect("there is a first batch"),
-            rest: chunks.collect(),
+            first,
+            rest,
             extra: (!is_plain).then(|| Box::new(extra)),
         };
         pending.check();
