@@ -39,7 +39,7 @@ pub(crate) enum Progress {
 impl Output {
     /// Adds an answer.
     pub(crate) fn push(&mut self, response: Response) {
-        for segment in response.segments {
+        for segment in response.first.into_iter().chain(response.rest) {
             let len = segment_len(&segment);
             if len > 0 {
                 self.len += len;

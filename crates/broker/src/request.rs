@@ -153,10 +153,20 @@ pub enum Outcome {
     Close(CloseReason),
 }
 
-/// An answer, encoded and framed.
+/// An answer, encoded and framed. Nearly always one segment, which takes no list.
 #[derive(Debug, Default)]
 pub struct Response {
-    pub(crate) segments: Vec<Segment>,
+    pub(crate) first: Option<Segment>,
+    pub(crate) rest: Vec<Segment>,
+}
+
+impl Response {
+    fn push(&mut self, segment: Segment) {
+        match self.first {
+            None => self.first = Some(segment),
+            Some(_) => self.rest.push(segment),
+        }
+    }
 }
 
 /// Why a connection is closed by us. Printed in the one line that is logged about it.
@@ -253,7 +263,7 @@ impl<R: protocol::Request> Responder<R> {
 
 thread_local! {
     /// One writer per thread: its buffer serves many answers.
-    static WRITER: RefCell<Writer> = RefCell::new(Writer::new());
+    static WRITER: RefCell<Writer> = RefCell::new(Writer::for_many());
 }
 
 fn encode_response<R: protocol::Request>(
@@ -262,19 +272,18 @@ fn encode_response<R: protocol::Request>(
     correlation_id: i32,
 ) -> Result<Response, EncodeError> {
     WRITER.with_borrow_mut(|writer| {
+        let mut response = Response::default();
         let mut encode = || {
             writer.begin_frame();
             encode_response_header(writer, R::KEY, api_version, correlation_id)?;
             body.encode(writer, api_version)?;
-            writer.finish_frame()
+            writer.finish_frame_into(|segment| response.push(segment))
         };
-        match encode() {
-            Ok(segments) => Ok(Response { segments }),
-            Err(error) => {
-                drop(writer.finish());
-                Err(error)
-            }
+        if let Err(error) = encode() {
+            drop(writer.finish());
+            return Err(error);
         }
+        Ok(response)
     })
 }
 

@@ -54,6 +54,12 @@ impl Writer {
         Self { buffer: BytesMut::with_capacity(256), ..Self::default() }
     }
 
+    /// Empty, for many messages one after the other: they share buffers of 4 KiB. (The size is also what
+    /// the buffer grows by when the last one is used up; from less it would grow byte by byte.)
+    pub fn for_many() -> Self {
+        Self { buffer: BytesMut::with_capacity(4 << 10), ..Self::default() }
+    }
+
     /// Empty, with room for the length of a frame; end with [`finish_frame`](Self::finish_frame).
     pub fn new_frame() -> Self {
         let mut writer = Self::new();
@@ -79,24 +85,28 @@ impl Writer {
     /// What was written, in order, none of it empty. The writer is empty again and keeps what is left
     /// of its buffer.
     pub fn finish(&mut self) -> Vec<Segment> {
-        let mut rest = self.buffer.split().freeze();
         let mut segments = Vec::with_capacity(2 * self.payloads.len() + 1);
+        self.finish_into(|segment| segments.push(segment));
+        segments
+    }
+
+    fn finish_into(&mut self, mut take: impl FnMut(Segment)) {
+        let mut rest = self.buffer.split().freeze();
         let mut done = 0;
         for (at, payload) in self.payloads.drain(..) {
             if at > done {
-                segments.push(Segment::Bytes(rest.split_to(at - done)));
+                take(Segment::Bytes(rest.split_to(at - done)));
                 done = at;
             }
-            segments.push(match payload {
+            take(match payload {
                 RecordsPart::Bytes(bytes) => Segment::Bytes(bytes),
                 RecordsPart::File(range) => Segment::File(range),
             });
         }
         if !rest.is_empty() {
-            segments.push(Segment::Bytes(rest));
+            take(Segment::Bytes(rest));
         }
         self.payload_bytes = 0;
-        segments
     }
 
     /// As [`finish`](Self::finish), with the length of what follows put into the room made by
@@ -108,10 +118,24 @@ impl Writer {
     /// # Panics
     /// If no room was made.
     pub fn finish_frame(&mut self) -> Result<Vec<Segment>, EncodeError> {
+        let mut segments = Vec::with_capacity(2 * self.payloads.len() + 1);
+        self.finish_frame_into(|segment| segments.push(segment))?;
+        Ok(segments)
+    }
+
+    /// As [`finish_frame`](Self::finish_frame), segment by segment: most frames have one.
+    ///
+    /// # Errors
+    /// If the frame is longer than 2 GiB.
+    ///
+    /// # Panics
+    /// If no room was made.
+    pub fn finish_frame_into(&mut self, take: impl FnMut(Segment)) -> Result<(), EncodeError> {
         let length = self.len().checked_sub(4).expect("begin_frame made room for the length");
         let prefix = i32::try_from(length).map_err(|_| EncodeError::TooLong(length))?;
         self.buffer[..4].copy_from_slice(&prefix.to_be_bytes());
-        Ok(self.finish())
+        self.finish_into(take);
+        Ok(())
     }
 
     /// What was written, in one piece, with records copied from memory or file.

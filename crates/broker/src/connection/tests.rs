@@ -84,7 +84,7 @@ impl Client {
 }
 
 fn answer(number: u8) -> Response {
-    Response { segments: vec![Segment::Bytes(Bytes::copy_from_slice(&[number]))] }
+    Response { first: Some(Segment::Bytes(Bytes::copy_from_slice(&[number]))), rest: Vec::new() }
 }
 
 fn request(key: i16, number: u8) -> Vec<u8> {
@@ -251,7 +251,10 @@ fn what_was_read_beyond_a_large_frame_is_not_lost() {
 #[test]
 fn a_client_that_does_not_read_its_answers_is_not_served_further() {
     let mut client = Client::new();
-    let large = Response { segments: vec![Segment::Bytes(Bytes::from(vec![b'.'; OUTPUT_LIMIT]))] };
+    let large = Response {
+        first: Some(Segment::Bytes(Bytes::from(vec![b'.'; OUTPUT_LIMIT]))),
+        rest: Vec::new(),
+    };
     client.core.output().push(large);
     client.send(&requests(&[(METADATA, b'a')]));
     assert_eq!(client.executed(), "");
