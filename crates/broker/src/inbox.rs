@@ -43,7 +43,9 @@ impl Inbox {
 
     /// Ends the sleep of the reactor if it sleeps.
     pub(crate) fn wake(&self) {
-        if self.asleep.swap(false, Ordering::SeqCst)
+        // A load is cheap; the reactor's own news finds it awake.
+        if self.asleep.load(Ordering::SeqCst)
+            && self.asleep.swap(false, Ordering::SeqCst)
             && let Some(waker) = self.waker.get()
         {
             // A failure means that the eventfd's counter is full: the reactor is being woken already.

@@ -14,7 +14,7 @@ use model::{Instant, LeaderEpoch, Offset, Timestamp};
 use parking_lot::MutexGuard;
 use protocol::records::validate::ValidatedBatches;
 use replication::{Action, Event};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -122,8 +122,23 @@ pub(super) type Unflushed = (AppendWaiter, Appended);
 pub(super) type Uncommitted = VecDeque<Waiting>;
 
 impl Queue {
+    const EMPTY: Self = Self { pending: Vec::new(), waiting: Vec::new() };
+
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    fn take_spare_lists(&mut self) {
+        if self.is_empty() && self.pending.capacity() == 0 {
+            *self = SPARE_QUEUE.take();
+        }
+    }
+
+    /// Keeps the lists of a queue that was published.
+    fn spare_lists(self) {
+        if self.is_empty() && self.waiting.capacity() <= SPARE_LENGTH {
+            SPARE_QUEUE.set(self);
+        }
     }
 }
 
@@ -136,6 +151,9 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
+    const NONE: Self =
+        Self { appended: Vec::new(), awaiting_replicas: Vec::new(), wakes: Vec::new() };
+
     pub(super) fn wake(&mut self, wake: Option<Box<dyn Wake>>) {
         self.wakes.extend(wake);
     }
@@ -164,7 +182,13 @@ impl Effects {
 thread_local! {
     /// Partitions whose queue this thread is to write at the end of its turn.
     static TOUCHED: RefCell<Vec<Arc<Partition>>> = const { RefCell::new(Vec::new()) };
+    /// The lists of the last queue that this thread wrote, for its next: an idle partition owns none.
+    static SPARE_QUEUE: Cell<Queue> = const { Cell::new(Queue::EMPTY) };
+    static SPARE_EFFECTS: Cell<Effects> = const { Cell::new(Effects::NONE) };
 }
+
+/// Longer lists are not kept.
+const SPARE_LENGTH: usize = 1024;
 
 /// This thread found `partition`'s queue empty: it writes the queue at the end of the reactor's turn,
 /// at once if it is no reactor.
@@ -182,12 +206,15 @@ fn write_touched() {
     let touched = TOUCHED.take();
     let Some(first) = touched.first() else { return };
     let now = first.topic.environment.clock.now();
-    let mut effects = Effects::default();
+    let mut effects = SPARE_EFFECTS.take();
     for partition in touched {
         partition.write_reserved(now, &mut effects);
     }
     // Telling of an append may queue another (coordinators do): that is a new list.
     effects.fire();
+    if effects.appended.capacity() <= SPARE_LENGTH {
+        SPARE_EFFECTS.set(effects);
+    }
 }
 
 impl Partition {
@@ -231,6 +258,7 @@ impl Partition {
         let waiting = match reserved {
             Ok(Reserved::Pending(pending)) => {
                 let (first_offset, last_offset) = (pending.first_offset(), pending.last_offset());
+                work.queue.take_spare_lists();
                 work.queue.pending.push(pending);
                 Waiting { first_offset, last_offset, duplicate_of: None, acks_all, waiter }
             }
@@ -266,13 +294,14 @@ impl Partition {
             Some(work) if !work.is_writing && !work.queue.is_empty() => work.is_writing = true,
             _ => return,
         }
-        while let Some(queue) = guard.take_queue() {
+        while let Some(mut queue) = guard.take_queue() {
             let outcome = if queue.pending.is_empty() {
                 Ok(())
             } else {
                 MutexGuard::unlocked(&mut guard, || PendingAppend::write_all(&queue.pending))
             };
-            self.publish(&mut guard, queue, outcome, now, effects);
+            self.publish(&mut guard, &mut queue, outcome, now, effects);
+            queue.spare_lists();
         }
         if let Some(work) = &mut guard.work {
             work.is_writing = false;
@@ -284,7 +313,7 @@ impl Partition {
     fn publish(
         self: &Arc<Self>,
         state: &mut State,
-        queue: Queue,
+        queue: &mut Queue,
         outcome: std::io::Result<()>,
         now: Instant,
         effects: &mut Effects,
@@ -293,14 +322,14 @@ impl Partition {
             unreachable!("a log is not closed while it is written: {self:?}");
         };
         let mut failure = None;
-        for pending in queue.pending {
+        for pending in queue.pending.drain(..) {
             if let Err(error) = log.publish(pending, &outcome) {
                 failure.get_or_insert(error);
             }
         }
         if let Some(failure) = failure {
             self.storage_failed(&failure);
-            self.fail_appends(state, queue.waiting, effects);
+            self.fail_appends(state, std::mem::take(&mut queue.waiting), effects);
             return;
         }
         let log_end_offset = log.log_end_offset();
@@ -311,7 +340,7 @@ impl Partition {
         state.step(now, Event::Appended(log_end_offset), self);
         let committed = state.high_watermark();
         let work = state.work.get_or_insert_default();
-        for waiting in queue.waiting {
+        for waiting in queue.waiting.drain(..) {
             if waiting.acks_all && waiting.last_offset >= committed {
                 let appended = waiting.appended(log_start_offset);
                 effects.awaiting_replicas.push((waiting.waiter.clone(), appended));
