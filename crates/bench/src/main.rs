@@ -65,8 +65,8 @@ pub(crate) struct RunOptions {
     /// Seconds of one measurement.
     #[arg(long, default_value_t = 5.0)]
     pub(crate) seconds: f64,
-    /// Seconds of load on a broker before its first measurement; later ones are warmed up for a
-    /// quarter of their own time.
+    /// Seconds of load on Kafka before its first measurement. Others, and all later, are preceded by
+    /// a quarter of their own time.
     #[arg(long, default_value_t = 10.0)]
     pub(crate) warm_up: f64,
     /// The broker to measure.

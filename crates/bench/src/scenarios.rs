@@ -292,9 +292,10 @@ fn with_cpu(
     Ok((measured, server.cpu_time()?.saturating_sub(before)))
 }
 
-/// How long to load a broker before it is measured: the first time a JVM compiles its code.
-fn warm_up_seconds(options: &RunOptions, round: usize) -> f64 {
-    if round == 1 { options.warm_up } else { options.seconds / 4.0 }
+/// How long to load a broker before it is measured: at first a JVM compiles its code.
+fn warm_up_seconds(server: &Server, options: &RunOptions, round: usize) -> f64 {
+    let compiles = round == 1 && server.subject == Subject::Kafka;
+    if compiles { options.warm_up } else { options.seconds / 4.0 }
 }
 
 fn produce(
@@ -314,7 +315,7 @@ fn produce(
         record_bytes: 100,
         records,
         codec: codec.into(),
-        seconds: warm_up_seconds(options, round),
+        seconds: warm_up_seconds(server, options, round),
         megabytes: MOST_MEGABYTES,
         acks: 1,
     };
@@ -341,7 +342,7 @@ fn produce(
 /// Less than what makes the kernel slow writers down (`vm.dirty_ratio`).
 const MOST_MEGABYTES: u64 = 3_000;
 
-const LINES: usize = 5_000_000;
+const LINES: usize = 3_000_000;
 
 fn kcat_produce(
     server: &Server,
@@ -417,7 +418,7 @@ fn catch_up(
         topic: "bench".into(),
         connections: consumers,
         fetch_bytes: 1 << 20,
-        seconds: warm_up_seconds(options, round),
+        seconds: warm_up_seconds(server, options, round),
     };
     load::fetch(&fetch)?;
     fetch.seconds = options.seconds;
@@ -441,7 +442,7 @@ fn end_to_end(
         topic: format!("warm-{round}"),
         rate: 10_000,
         record_bytes: 100,
-        seconds: seconds(warm_up_seconds(options, round)),
+        seconds: seconds(warm_up_seconds(server, options, round)),
         acks,
     };
     load::latency(&latency)?;

@@ -47,7 +47,7 @@ pub(crate) struct Programs {
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pid: u32,
-    subject: Subject,
+    pub(crate) subject: Subject,
     kind: Kind,
     // Last, so that the folder goes after the process.
     _folder: tempfile::TempDir,

@@ -36,8 +36,9 @@ const TURN_BYTES: usize = 1 << 20;
 /// Most requests that are executed in one turn before their answers are sent.
 const TURN_REQUESTS: usize = 256;
 
-/// Most bytes that are sent to one connection in one turn.
-const SEND_SHARE: usize = 1 << 20;
+/// Most bytes that are sent to one connection in one turn: an answer with 1 MiB of records and what stands
+/// around them.
+const SEND_SHARE: usize = (1 << 20) + (16 << 10);
 
 /// The buffer for reads of unknown size.
 const READ_BUFFER: usize = 256 << 10;
