@@ -67,9 +67,7 @@ pub struct Environment {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A listener's address cannot be used.
-    #[error(
-        "cannot listen on {address} for listener {listener}: {source}; is another process using the port?"
-    )]
+    #[error("cannot listen on {address} for listener {listener}: {source}; {}", remedy(source))]
     Listen {
         /// The listener's name.
         listener: String,
@@ -98,6 +96,17 @@ pub enum StartError {
     /// The system refuses threads or polls.
     #[error("the system refuses resources that a broker needs: {0}")]
     System(#[from] io::Error),
+}
+
+/// What to do about an address that cannot be used.
+fn remedy(error: &io::Error) -> &'static str {
+    if error.kind() == io::ErrorKind::AddrInUse {
+        "stop the process that uses the port, or choose another one"
+    } else if error.kind() == io::ErrorKind::PermissionDenied {
+        "choose a port above 1023"
+    } else {
+        "listeners needs a host name or address of this machine"
+    }
 }
 
 /// A running broker.

@@ -73,8 +73,13 @@ pub enum StartError {
         reason: String,
     },
     /// No directory can be used.
-    #[error("no directory of log.dirs can be used")]
+    #[error("no directory of log.dirs can be used: {}; name one that can be written to", with_cause(.0))]
     NoneUsable(#[source] DiskError),
+}
+
+/// An error with what is behind it, for one line.
+fn with_cause(error: &DiskError) -> String {
+    format!("{error}: {}", error.source)
 }
 
 /// What all logs use.

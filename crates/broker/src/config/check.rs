@@ -162,6 +162,17 @@ pub(super) fn check_together(values: &Values) -> Vec<Problem> {
         "At least one log directory must be defined via log.dirs or log.dir.",
         "name a directory",
     );
+    let mut names: Vec<_> =
+        directories.split(',').map(str::trim).filter(|path| !path.is_empty()).collect();
+    names.sort_unstable();
+    let all = names.len();
+    names.dedup();
+    require(
+        names.len() == all,
+        "log.dirs",
+        "a directory is named twice",
+        "name each directory once",
+    );
     if values.boolean("log.cleaner.enable") {
         let threads = number("log.cleaner.threads").max(1);
         require(

@@ -278,6 +278,14 @@ fn every_problem_is_reported_at_once_with_its_key_and_a_remedy() {
     );
 }
 
+/// The second lock on it would be refused as another process's.
+#[test]
+fn a_log_directory_may_be_named_once() {
+    let error = load(&[("log.dirs", "/a, /b ,/a")]).unwrap_err().to_string();
+    assert!(error.contains("log.dirs") && error.contains("twice"), "{error}");
+    load(&[("log.dirs", "/a,,/b,")]).unwrap();
+}
+
 #[test]
 fn what_could_weaken_security_or_lose_data_stops_the_start() {
     for (key, value) in [
