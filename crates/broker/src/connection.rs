@@ -27,6 +27,9 @@ pub(crate) const RESERVE_AHEAD: usize = 1 << 20;
 /// A frame of which at least this much is missing is read straight into its own buffer.
 pub(crate) const DIRECT_READ: usize = 64 << 10;
 
+/// The first read of a frame that is likely to be large: the rest goes straight into its own buffer.
+pub(crate) const SMALL_READ: usize = 4 << 10;
+
 /// Nothing more is executed while this much waits to be sent: a slow reader must not fill our memory.
 const OUTPUT_LIMIT: usize = 1 << 20;
 
@@ -143,9 +146,19 @@ impl ConnectionCore {
         self.input.last_was_large
     }
 
-    /// Bytes held for a frame that has not arrived whole.
+    /// Bytes that have arrived of a frame that has not arrived whole. What is reserved beyond them is
+    /// not touched yet, and must not count: claims would be enough to use up what all clients share.
     pub(crate) fn partial_bytes(&self) -> usize {
-        self.input.partial.as_ref().map_or(0, |partial| partial.buffer.capacity())
+        self.input.partial.as_ref().map_or(0, |partial| partial.buffer.len())
+    }
+
+    /// Whether it is at the beginning of a large frame, which can wait while memory is short. Small
+    /// requests never do: they are how everybody else goes on.
+    pub(crate) fn begins_large_frame(&self) -> bool {
+        self.input.partial.as_ref().is_some_and(|partial| {
+            partial.length.is_some_and(|length| length > DIRECT_READ)
+                && partial.buffer.len() <= SMALL_READ
+        })
     }
 
     /// Executes requests until there are none, one has to wait, or `limit` have been executed; returns

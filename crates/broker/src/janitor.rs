@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// How often deletion is looked after; one look costs nothing while nothing was deleted.
 const DELETION_INTERVAL: Duration = Duration::from_secs(1);
+/// How often it is looked whether memory can be given back.
+const MEMORY_INTERVAL: Duration = Duration::from_secs(2);
 /// A log that was not used for this long lets go of its buffers and descriptors.
 const IDLE_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -63,6 +65,9 @@ impl Janitor {
             log.recovery_point_checkpoint_interval.min(log.log_start_checkpoint_interval);
         let mut jobs = vec![
             job(DELETION_INTERVAL, now + DELETION_INTERVAL, delete as fn(&Broker)),
+            job(MEMORY_INTERVAL, now + MEMORY_INTERVAL, |broker| {
+                broker.receive_budget.return_memory();
+            }),
             job(
                 config.replication.high_watermark_checkpoint_interval,
                 now + config.replication.high_watermark_checkpoint_interval,

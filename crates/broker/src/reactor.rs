@@ -10,7 +10,7 @@
 //! decision 0005.
 
 use crate::Broker;
-use crate::connection::ConnectionCore;
+use crate::connection::{ConnectionCore, SMALL_READ};
 use crate::inbox::{Inbox, News};
 use crate::listener::{Admission, Listener};
 use crate::output::Progress;
@@ -42,9 +42,6 @@ const SEND_SHARE: usize = (1 << 20) + (16 << 10);
 
 /// The buffer for reads of unknown size.
 const READ_BUFFER: usize = 256 << 10;
-
-/// The first read of a frame that is likely to be large: the rest goes straight into its own buffer.
-const SMALL_READ: usize = 4 << 10;
 
 /// A read of up to this size is copied into a buffer of its own: a parked request must not pin a whole
 /// read buffer.
@@ -80,16 +77,38 @@ pub struct ReactorSettings {
 }
 
 /// Bounds what all reactors together hold of frames that have not arrived whole. Above the limit no new
-/// frame is begun; those that were begun go on.
+/// large frame is begun; those that were begun go on, and so do small ones.
 #[derive(Debug)]
 pub(crate) struct ReceiveBudget {
     limit: usize,
     used: AtomicUsize,
+    /// The most that was in use since memory was last given back.
+    peak: AtomicUsize,
 }
+
+/// So much that was held and is not any more is given back to the system.
+const WORTH_RETURNING: usize = 32 << 20;
 
 impl ReceiveBudget {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, used: AtomicUsize::new(0) }
+        Self { limit, used: AtomicUsize::new(0), peak: AtomicUsize::new(0) }
+    }
+
+    /// Gives memory back after a flood of unfinished frames: it lies between small blocks that stay in
+    /// use, where the allocator does not do it by itself.
+    pub(crate) fn return_memory(&self) {
+        if self.has_ebbed() {
+            platform::memory::return_unused();
+        }
+    }
+
+    fn has_ebbed(&self) -> bool {
+        let (used, peak) = (self.used.load(Ordering::Relaxed), self.peak.load(Ordering::Relaxed));
+        let has_ebbed = peak >= WORTH_RETURNING && used <= peak / 4;
+        if has_ebbed {
+            self.peak.store(used, Ordering::Relaxed);
+        }
+        has_ebbed
     }
 
     fn is_exhausted(&self) -> bool {
@@ -288,7 +307,7 @@ impl Reactor {
         connection.queued = false;
         let mut read = 0;
         if connection.readable && connection.core.wants_input() {
-            if connection.charged == 0 && self.broker.receive_budget.is_exhausted() {
+            if connection.core.begins_large_frame() && self.broker.receive_budget.is_exhausted() {
                 self.starved.push(slot);
             } else {
                 match self.read(slot, now) {
@@ -311,7 +330,10 @@ impl Reactor {
             let room = buffer.capacity() - buffer.len();
             (rustix::net::recv(socket, spare_capacity(buffer), RecvFlags::empty()), room)
         } else {
-            let (buffer, size) = if connection.core.expects_large_frame() {
+            // While memory is short a large frame must not come far before it has to wait.
+            let is_small =
+                connection.core.expects_large_frame() || self.broker.receive_budget.is_exhausted();
+            let (buffer, size) = if is_small {
                 (&mut self.small_buffer, SMALL_READ)
             } else {
                 (&mut self.read_buffer, READ_BUFFER)
@@ -366,7 +388,9 @@ impl Reactor {
         let charge = connection.core.partial_bytes();
         let used = &self.broker.receive_budget.used;
         if charge > connection.charged {
-            used.fetch_add(charge - connection.charged, Ordering::Relaxed);
+            let more = charge - connection.charged;
+            let now_used = used.fetch_add(more, Ordering::Relaxed) + more;
+            self.broker.receive_budget.peak.fetch_max(now_used, Ordering::Relaxed);
         } else if charge < connection.charged {
             used.fetch_sub(connection.charged - charge, Ordering::Relaxed);
         }
@@ -577,4 +601,15 @@ fn touch(connection: &mut Connection, slot: u32, touched: &mut Vec<u32>) {
     if !std::mem::replace(&mut connection.touched, true) {
         touched.push(slot);
     }
+}
+
+#[test]
+fn memory_is_returned_once_after_a_flood() {
+    let budget = ReceiveBudget::new(1 << 30);
+    budget.peak.store(WORTH_RETURNING, Ordering::Relaxed);
+    budget.used.store(WORTH_RETURNING, Ordering::Relaxed);
+    assert!(!budget.has_ebbed(), "it is in use");
+    budget.used.store(0, Ordering::Relaxed);
+    assert!(budget.has_ebbed());
+    assert!(!budget.has_ebbed());
 }

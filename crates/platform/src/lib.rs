@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod disk;
+pub mod memory;
 pub mod random;
 
 pub use clock::Clock;

@@ -208,11 +208,14 @@ fn no_buffer_is_reserved_on_the_clients_word() {
     let mut client = Client::new();
     client.send(&u32::try_from(LIMIT).unwrap().to_be_bytes());
     client.send(&[0]);
-    assert!(client.core.partial_bytes() <= 1 + RESERVE_AHEAD);
+    let held = |client: &Client| client.core.input.partial.as_ref().unwrap().buffer.capacity();
+    assert!(held(&client) <= 1 + RESERVE_AHEAD);
+    assert_eq!(client.core.partial_bytes(), 1, "others are charged for nothing that has not come");
+    assert!(client.core.begins_large_frame());
     let part = vec![0; 300 << 10];
     for arrived in (1..=8).map(|count| 1 + count * part.len()) {
         client.send(&part);
-        let held = client.core.partial_bytes();
+        let held = held(&client);
         assert!((arrived..=2 * arrived + RESERVE_AHEAD).contains(&held), "{held} of {arrived}");
     }
 }
