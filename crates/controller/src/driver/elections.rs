@@ -377,6 +377,20 @@ fn plan_reassignment(
         }
     }
     let known = context.partition(at).filter(|_| !context.deleting.contains_key(&at.topic));
+    // Also of a partition that does not exist.
+    if let Some(target) = &target {
+        let has = |id| known.is_some_and(|partition| partition.replicas.contains(id));
+        let dead: Vec<_> =
+            target.iter().filter(|id| !has(id) && !context.brokers.contains_key(id)).collect();
+        if !dead.is_empty() {
+            return refuse(format!(
+                "Replica assignment has brokers that are not alive. Replica list: \
+                 ArrayBuffer({}), live broker list: Set({})",
+                join(target),
+                join(context.brokers.keys())
+            ));
+        }
+    }
     let Some(partition) = known else {
         return Err(match target {
             Some(_) => {
@@ -388,21 +402,7 @@ fn plan_reassignment(
     let original: Vec<BrokerId> =
         partition.replicas.iter().copied().filter(|id| !partition.adding.contains(id)).collect();
     let target = match target {
-        Some(target) => {
-            let dead: Vec<_> = target
-                .iter()
-                .filter(|id| !partition.replicas.contains(id) && !context.brokers.contains_key(id))
-                .collect();
-            if !dead.is_empty() {
-                return refuse(format!(
-                    "Replica assignment has brokers that are not alive. Replica list: \
-                     ArrayBuffer({}), live broker list: Set({})",
-                    join(&target),
-                    join(context.brokers.keys())
-                ));
-            }
-            target
-        }
+        Some(target) => target,
         None if partition.is_moving() => original.clone(),
         None => return Err(ApiError::of(ErrorCode::NoReassignmentInProgress)),
     };
