@@ -117,7 +117,21 @@ impl Allowances {
         api: Option<(&str, i16)>,
         difference: &Difference,
     ) -> bool {
-        let found = self.0.iter().find(|allowance| {
+        let found = self.find(case, api, difference);
+        if let Some(found) = found {
+            found.used.set(found.used.get() + 1);
+        }
+        found.is_some()
+    }
+
+    /// The line by which the difference may be.
+    pub(crate) fn find(
+        &self,
+        case: &str,
+        api: Option<(&str, i16)>,
+        difference: &Difference,
+    ) -> Option<&Allowance> {
+        self.0.iter().find(|allowance| {
             let api_fits = allowance.api == "*"
                 || api.is_some_and(|(name, version)| {
                     name == allowance.api && allowance.versions.contains(&version)
@@ -127,11 +141,7 @@ impl Allowances {
                 && allowance.theirs.as_ref().is_none_or(|theirs| fits(theirs, &difference.theirs))
                 && allowance.ours.as_ref().is_none_or(|ours| fits(ours, &difference.ours))
                 && allowance.case.as_ref().is_none_or(|part| case.contains(part))
-        });
-        if let Some(found) = found {
-            found.used.set(found.used.get() + 1);
-        }
-        found.is_some()
+        })
     }
 
     /// Those that nothing needed.

@@ -52,8 +52,8 @@ pub(crate) const PLANTS: &[Plant] = &[
     },
     Plant { name: "the leader is another broker", spoil: |a| number(a, "leader_id", |n| n + 1) },
     Plant { name: "another port", spoil: |a| number(a, "port", |n| n + 1) },
-    Plant { name: "the last partition is missing", spoil: |a| shorten(a, "partition") },
-    Plant { name: "the last topic is missing", spoil: |a| shorten(a, "topics") },
+    Plant { name: "a partition is missing", spoil: |a| shorten(a, "partition") },
+    Plant { name: "a topic is missing", spoil: |a| shorten(a, "topics") },
     Plant {
         name: "a topic comes twice",
         spoil: |a| {
@@ -146,10 +146,10 @@ pub(crate) const PLANTS: &[Plant] = &[
         },
     },
     Plant {
-        name: "another message",
+        name: "a message is missing",
         spoil: |a| {
             any(a, &mut |name, value| {
-                name == "error_message" && value.is_string() && replace(value, json!("no"))
+                name == "error_message" && value.is_string() && replace(value, Value::Null)
             })
         },
     },
@@ -188,7 +188,13 @@ fn lists(tree: &mut Value, visit: &mut dyn FnMut(&str, &mut Vec<Value>) -> bool)
     })
 }
 
-/// Takes the last element of the first list whose name starts so.
+/// Takes the first element of the first list whose name starts so.
 fn shorten(tree: &mut Value, start: &str) -> bool {
-    lists(tree, &mut |name, list| name.starts_with(start) && list.pop().is_some())
+    lists(tree, &mut |name, list| {
+        let has = name.starts_with(start) && !list.is_empty();
+        if has {
+            list.remove(0);
+        }
+        has
+    })
 }
