@@ -98,6 +98,13 @@ pub(crate) struct Allowance {
     used: Cell<usize>,
 }
 
+impl Allowance {
+    /// Whether it is for whole answers.
+    pub(crate) fn is_open(&self) -> bool {
+        self.path == "answer.*"
+    }
+}
+
 /// All of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowances(Vec<Allowance>);
