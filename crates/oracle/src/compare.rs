@@ -101,7 +101,7 @@ pub(crate) struct Allowance {
 impl Allowance {
     /// Whether it is for whole answers.
     pub(crate) fn is_open(&self) -> bool {
-        self.path == "answer.*"
+        matches!(self.path.as_str(), "answer" | "answer.*")
     }
 }
 

@@ -436,7 +436,11 @@ impl<'o> Report<'o> {
                 *planted += 1;
                 let found = differences(theirs, &ours.normal(&spoilt));
                 let is_new = |d: &Difference| self.allowances.find(&case.name, api, d).is_none();
-                *caught += usize::from(found.iter().any(is_new));
+                let is_caught = found.iter().any(is_new);
+                *caught += usize::from(is_caught);
+                if !is_caught {
+                    println!("not caught in {}: {}", case.name, plant.name);
+                }
             }
         }
     }
