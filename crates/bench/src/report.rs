@@ -28,11 +28,11 @@ pub(crate) struct Bar {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limit {
     /// Of Kafka's median; or 90 % of the null broker's, where the client can do no more.
-    AtLeastRatio(f64),
+    RatioFrom(f64),
     /// Of Kafka's median.
-    AtMostRatio(f64),
+    RatioTo(f64),
     /// In the figure's own unit.
-    AtMost(f64),
+    UpTo(f64),
 }
 
 /// All measurements of a run.
@@ -209,12 +209,12 @@ impl Row {
         let ours = median(&self.barnabas);
         let ratio = ours / median(&self.kafka);
         let (text, met) = match bar {
-            Limit::AtLeastRatio(least) => {
+            Limit::RatioFrom(least) => {
                 let of_client = ours / median(&self.null);
                 (format!("at least {least:.2}x"), ratio >= least || of_client >= 0.9)
             }
-            Limit::AtMostRatio(most) => (format!("at most {most:.3}x"), ratio <= most),
-            Limit::AtMost(most) => (format!("at most {most}"), ours <= most),
+            Limit::RatioTo(most) => (format!("at most {most:.3}x"), ratio <= most),
+            Limit::UpTo(most) => (format!("at most {most}"), ours <= most),
         };
         format!("{text}: {}", if met { "met" } else { "**not met**" })
     }

@@ -45,17 +45,17 @@ const LATENCY_BARS: &[Bar] =
 
 /// At least `ratio` times Kafka's, or 90 % of what the client does with the null broker.
 const fn rate(figure: &'static str, ratio: f64) -> Bar {
-    Bar { figure, limit: Limit::AtLeastRatio(ratio) }
+    Bar { figure, limit: Limit::RatioFrom(ratio) }
 }
 
 /// At most `ratio` times Kafka's.
 const fn cost(figure: &'static str, ratio: f64) -> Bar {
-    Bar { figure, limit: Limit::AtMostRatio(ratio) }
+    Bar { figure, limit: Limit::RatioTo(ratio) }
 }
 
 /// At most `value`, whatever Kafka's is.
 const fn at_most(figure: &'static str, value: f64) -> Bar {
-    Bar { figure, limit: Limit::AtMost(value) }
+    Bar { figure, limit: Limit::UpTo(value) }
 }
 
 const SCENARIOS: &[Scenario] = &[
