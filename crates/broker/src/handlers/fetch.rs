@@ -443,7 +443,12 @@ impl Pass<'_> {
             Ok(read) => read,
             Err(failure) => {
                 self.is_urgent = true;
-                return self.failed(slot, error_codes::read_failure(&failure), watcher);
+                let code = error_codes::read_failure(&failure);
+                let answer = self.failed(slot, code, watcher);
+                if code == ErrorCode::NotLeaderOrFollower {
+                    return self.gone(slot).unwrap_or(answer);
+                }
+                return answer;
             }
         };
         if let Some((watcher, number)) = watcher
@@ -509,6 +514,14 @@ impl Pass<'_> {
             None if image.topic(&slot.topic).is_some() => (ErrorCode::InconsistentTopicId, true),
             None => (ErrorCode::UnknownTopicOrPartition, false),
         })
+    }
+
+    /// What to say of a partition that a session kept and that is no longer there; `None` if another
+    /// one has its place.
+    fn gone(&self, slot: &mut Slot) -> Option<Answer> {
+        let found = self.find(slot);
+        slot.partition = None;
+        found.err().map(|(code, _)| Answer::error(slot, code))
     }
 
     /// Forgets the partition, which may be another one next time.

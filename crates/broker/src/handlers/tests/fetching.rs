@@ -422,6 +422,21 @@ fn a_topic_made_anew_is_another_topic_to_a_session() {
     }
 }
 
+/// B17, with nothing asked in between: the session still holds the partition that is gone.
+#[test]
+fn a_topic_made_anew_between_two_fetches_is_another_topic_to_a_session() {
+    let running = Running::start();
+    running.host("t", TOPIC_ID, 1, &[]);
+    let (mut session, _) = Session::open(&running, vec![partition(0, 0)]);
+    running.delete("t", TOPIC_ID, 1);
+    running.host("t", TopicId([8; 16]), 1, &[]);
+    for _ in 0..2 {
+        let response = session.next(Vec::new(), 0);
+        let codes: Vec<_> = partitions(&response).iter().map(|data| data.error_code).collect();
+        assert_eq!(codes, [ErrorCode::InconsistentTopicId.code()], "as often as it asks");
+    }
+}
+
 /// B27.
 #[test]
 fn a_waiting_fetch_hears_that_its_topic_is_deleted() {
