@@ -11,6 +11,9 @@ use platform::clock::SystemClock;
 use protocol::messages::DeleteTopicsRequest;
 use protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
+use protocol::messages::list_offsets_request::{
+    ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
+};
 use protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use protocol::records::{Batches, Compression, RecordBatchBuilder};
@@ -198,13 +201,23 @@ pub(crate) fn create_topic(address: SocketAddr, topic: &str) -> Result<(), Bench
                 t.error_code == 0
                     && t.partitions.iter().all(|p| p.error_code == 0 && p.leader_id >= 0)
             };
-            if !answer.topics.is_empty() && answer.topics.iter().all(ready) {
+            if !answer.topics.is_empty()
+                && answer.topics.iter().all(ready)
+                && connection.call(&end_of(topic), 5).await?.topics[0].partitions[0].error_code == 0
+            {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         Err(BenchError::Protocol(format!("topic {topic} has no leader after 10 s")))
     })
+}
+
+/// Asks for a partition's end: Kafka announces leaders before they know it.
+fn end_of(topic: &str) -> ListOffsetsRequest {
+    let partition = ListOffsetsPartition { timestamp: -1, ..ListOffsetsPartition::default() };
+    let topic = ListOffsetsTopic { name: topic.into(), partitions: vec![partition] };
+    ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..ListOffsetsRequest::default() }
 }
 
 /// Deletes a topic, so that the next measurement has the memory and the disk.

@@ -65,9 +65,9 @@ pub(crate) struct RunOptions {
     /// Seconds of one measurement.
     #[arg(long, default_value_t = 5.0)]
     pub(crate) seconds: f64,
-    /// Seconds of load on Kafka before its first measurement. Others, and all later, are preceded by
-    /// a quarter of their own time.
-    #[arg(long, default_value_t = 10.0)]
+    /// Seconds of load on Kafka before its first measurement, and a fifth of that before the first of
+    /// each scenario. Others, and all later, are preceded by a quarter of their own time.
+    #[arg(long, default_value_t = 30.0)]
     pub(crate) warm_up: f64,
     /// The broker to measure.
     #[arg(long, default_value = "target/release/barnabas")]

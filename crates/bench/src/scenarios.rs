@@ -11,6 +11,7 @@ use platform::clock::SystemClock;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Where brokers run, and where the load does.
@@ -201,11 +202,16 @@ pub(crate) fn run(options: &RunOptions) -> Result<(), BenchError> {
         return Err(BenchError::Usage(format!("no such scenario; there are {}", names.join(", "))));
     }
     let mut report = Report::open(&options.out)?;
+    let mut kafka = None;
     for scenario in chosen {
         eprintln!("{}: {}", scenario.name, scenario.what);
         report.begin(scenario.name, scenario.what, scenario.bars);
         match scenario.load {
-            Load::Steady(load) => run_steady(scenario, load, &programs, options, &mut report)?,
+            Load::Steady(load) => {
+                let servers = start_pinned(scenario, &programs, options, &mut kafka)?;
+                run_steady(scenario, load, &servers, options, &mut report)?;
+                kafka = servers.into_iter().find(|server| server.subject == Subject::Kafka);
+            }
             Load::Fresh(load) => run_fresh(scenario, load, &programs, options, &mut report)?,
         }
     }
@@ -224,31 +230,79 @@ fn subjects(options: &RunOptions, round: usize) -> Vec<Subject> {
     subjects
 }
 
+/// Starts the subjects of a scenario on the brokers' core. Apache Kafka is started once for all
+/// scenarios and loaded until its code is compiled.
+fn start_pinned(
+    scenario: &Scenario,
+    programs: &Programs,
+    options: &RunOptions,
+    kafka: &mut Option<Server>,
+) -> Result<Vec<Server>, BenchError> {
+    let mut wanted = subjects(options, 1);
+    if scenario.null {
+        wanted.push(Subject::Null);
+    }
+    let mut servers = Vec::new();
+    for subject in wanted {
+        let known = kafka.take_if(|_| subject == Subject::Kafka);
+        let is_new = known.is_none();
+        let server = match known {
+            Some(server) => server,
+            None => {
+                cpu::pin_self(BROKER_CORE);
+                let server = Server::start(subject, programs, scenario.settings);
+                cpu::pin_self(CLIENT_CORE);
+                server?
+            }
+        };
+        if is_new && subject == Subject::Kafka {
+            warm_up(&server, options)?;
+        }
+        servers.push(server);
+    }
+    Ok(servers)
+}
+
+fn warm_up(server: &Server, options: &RunOptions) -> Result<(), BenchError> {
+    let mut produce = ProduceOptions {
+        address: server.address,
+        topic: new_topic(),
+        connections: 10,
+        in_flight: 5,
+        record_bytes: 100,
+        records: 10,
+        codec: "none".into(),
+        seconds: options.warm_up / 2.0,
+        megabytes: u64::MAX,
+        acks: 1,
+    };
+    load::produce(&produce)?;
+    (produce.records, produce.connections) = (140, 1);
+    load::produce(&produce)?;
+    server.delete_topic(&produce.topic)
+}
+
+/// A name that was not used before in this run.
+fn new_topic() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("bench-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
 fn run_steady(
     scenario: &Scenario,
     load: fn(&Server, &RunOptions, usize) -> Result<Figures, BenchError>,
-    programs: &Programs,
+    servers: &[Server],
     options: &RunOptions,
     report: &mut Report,
 ) -> Result<(), BenchError> {
-    let mut started = subjects(options, 1);
-    if scenario.null {
-        started.push(Subject::Null);
-    }
-    let mut servers = BTreeMap::new();
-    for subject in started {
-        cpu::pin_self(BROKER_CORE);
-        let server = Server::start(subject, programs, scenario.settings);
-        cpu::pin_self(CLIENT_CORE);
-        servers.insert(subject, server?);
-    }
     for round in 1..=options.rounds.max(options.max_rounds) {
         let mut order = subjects(options, round);
         // The client's limit does not change.
         order.extend((scenario.null && round <= 2).then_some(Subject::Null));
         for subject in order {
-            servers.values().try_for_each(Server::wait_until_idle)?;
-            let figures = load(&servers[&subject], options, round)?;
+            servers.iter().try_for_each(Server::wait_until_idle)?;
+            let server = servers.iter().find(|server| server.subject == subject);
+            let figures = load(server.expect("it was started"), options, round)?;
             eprintln!("  round {round} {:9} {}", subject.name(), line(&figures));
             report.add(Sample { scenario: scenario.name, subject, round, figures })?;
         }
@@ -295,7 +349,7 @@ fn with_cpu(
 /// How long to load a broker before it is measured: at first a JVM compiles its code.
 fn warm_up_seconds(server: &Server, options: &RunOptions, round: usize) -> f64 {
     let compiles = round == 1 && server.subject == Subject::Kafka;
-    if compiles { options.warm_up } else { options.seconds / 4.0 }
+    if compiles { options.warm_up / 5.0 } else { options.seconds / 4.0 }
 }
 
 fn produce(
@@ -309,7 +363,7 @@ fn produce(
 ) -> Result<Figures, BenchError> {
     let mut produce = ProduceOptions {
         address: server.address,
-        topic: format!("warm-{round}"),
+        topic: new_topic(),
         connections,
         in_flight,
         record_bytes: 100,
@@ -322,7 +376,7 @@ fn produce(
     load::produce(&produce)?;
     server.delete_topic(&produce.topic)?;
     server.wait_until_idle()?;
-    produce.topic = format!("bench-{round}");
+    produce.topic = new_topic();
     produce.seconds = options.seconds;
     load::create_topic(server.address, &produce.topic)?;
     let (measured, used) = with_cpu(server, || load::produce(&produce))?;
@@ -349,7 +403,7 @@ fn kcat_produce(
     options: &RunOptions,
     round: usize,
 ) -> Result<Figures, BenchError> {
-    let topic = format!("bench-{round}");
+    let topic = new_topic();
     load::create_topic(server.address, &topic)?;
     let input = options.out.join("lines.txt");
     if !input.exists() {
@@ -400,7 +454,7 @@ fn catch_up(
 ) -> Result<Figures, BenchError> {
     let produce = ProduceOptions {
         address: server.address,
-        topic: "bench".into(),
+        topic: format!("catch-up-{consumers}"),
         connections: 1,
         in_flight: 5,
         record_bytes: 1000,
@@ -415,7 +469,7 @@ fn catch_up(
     }
     let mut fetch = FetchOptions {
         address: server.address,
-        topic: "bench".into(),
+        topic: format!("catch-up-{consumers}"),
         connections: consumers,
         fetch_bytes: 1 << 20,
         seconds: warm_up_seconds(server, options, round),
@@ -439,14 +493,14 @@ fn end_to_end(
     let seconds = |seconds: f64| Duration::from_secs_f64(seconds.ceil()).as_secs();
     let mut latency = LatencyOptions {
         address: server.address,
-        topic: format!("warm-{round}"),
+        topic: new_topic(),
         rate: 10_000,
         record_bytes: 100,
         seconds: seconds(warm_up_seconds(server, options, round)),
         acks,
     };
     load::latency(&latency)?;
-    latency.topic = format!("latency-{round}");
+    latency.topic = new_topic();
     latency.seconds = seconds(options.seconds);
     let (measured, used) = with_cpu(server, || load::latency(&latency))?;
     Ok(Figures::from([
