@@ -19,6 +19,6 @@ mod session;
 mod stat;
 
 pub use request::{CreateMode, Kind, Op, OpResult, Read, ReadResult, Reply, Request};
-pub use session::{Change, SessionId};
+pub use session::{Change, Lease, SessionId};
 pub use session::{Event, Events, Opening, Pending, Session, SessionHandle, Store, StoreError};
 pub use stat::{Stat, Zxid};

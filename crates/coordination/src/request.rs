@@ -126,8 +126,11 @@ impl Op {
 /// What became of one change of a transaction that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpResult {
-    /// The node was created at this path (with its digits, if it is sequential).
-    Created(String, Stat),
+    /// The node was created at this path (with its digits, if it is sequential), with version 0.
+    ///
+    /// Without its `Stat`, which ZooKeeper before 3.5 does not tell: who needs it sets the node's data in
+    /// the same transaction, as Kafka does.
+    Created(String),
     /// The data was set.
     Set(Stat),
     /// The node was deleted.

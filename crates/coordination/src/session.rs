@@ -2,10 +2,12 @@
 
 use crate::{CreateMode, Kind, Op, OpResult, Read, ReadResult, Reply, Request, Stat};
 use bytes::Bytes;
+use model::Instant;
 use std::fmt::{self, Debug};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Names a session for ever.
@@ -39,10 +41,11 @@ pub enum StoreError {
     /// No path, or too much data.
     #[error("not a path, or too much data: {0}")]
     BadArguments(String),
-    /// A write whose reply was lost, or whose flush failed: it may have been made, now or later.
+    /// A write whose reply was lost or late, or whose flush failed: it may have been made, or still be.
     #[error("connection to the store lost; the change may have been made")]
     MayHaveBeenApplied,
-    /// The request was not performed; it may be made again as it is.
+    /// The request was not performed, for want of a connection in time; it may be made again as it is.
+    /// [`Event::Connected`] says when that has a chance.
     #[error("no connection to the store")]
     Disconnected,
     /// The disk had no room, or refused: the change was not made. Later ones may succeed.
@@ -74,9 +77,14 @@ pub enum Change {
 pub enum Event {
     /// A watched node changed. The watch is spent.
     Watched(Change, String),
-    /// The connection was lost; watches and ephemeral nodes may still be there.
+    /// The connection was lost; watches and ephemeral nodes are still there.
     Disconnected,
-    /// The connection is back, in the same session, with the same watches.
+    /// No store has confirmed the session for as long as it lasts: others may take it for over, so that
+    /// its holder must behave as if it were, until `Connected` or `Expired` says which. Comes after
+    /// `Disconnected`.
+    Lapsed,
+    /// The connection is back, in the same session, with the same watches: changes that were missed follow
+    /// as `Watched`, before any reply. A request that failed meanwhile may be made again.
     Connected,
     /// The session is over: nothing more comes.
     Expired,
@@ -92,10 +100,25 @@ pub type Pending = Pin<Box<dyn Future<Output = Result<Reply, StoreError>> + Send
 pub type Opening =
     Pin<Box<dyn Future<Output = Result<(SessionHandle, Events), StoreError>> + Send>>;
 
+/// How long a session can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// When the last request was sent that the store has answered; on the clock that the store was given.
+    pub confirmed_at: Instant,
+    /// How long after that the store keeps the session at least.
+    pub timeout: Duration,
+}
+
 /// A store to open sessions on.
 pub trait Store: Debug + Send + Sync {
     /// Opens a session.
+    ///
+    /// Fails with [`StoreError::Disconnected`] if no store can be reached in time, and with
+    /// [`StoreError::Failed`] only if trying again is of no use.
     fn open_session(&self) -> Opening;
+
+    /// Ends the store's work: sessions that are open can no longer be used. Returns when that is done.
+    fn shut_down(&self);
 }
 
 /// One session, as a back-end provides it.
@@ -105,7 +128,14 @@ pub trait Session: Debug + Send + Sync {
 
     /// Makes a request. It is on its way when this returns; the future only waits for the reply, so
     /// that several can be under way at once. Dropping the future does not recall it.
+    ///
+    /// Every request is answered, at the latest when the session's timeout has passed: while there is no
+    /// connection it waits that long for one. Reads that a lost connection took along are made again by the
+    /// back-end; writes are not, and fail with [`StoreError::MayHaveBeenApplied`].
     fn submit(&self, request: Request) -> Pending;
+
+    /// How long the session can be relied on; `None` if it lasts as long as the process.
+    fn lease(&self) -> Option<Lease>;
 }
 
 /// A session, with a method for each kind of request.
@@ -123,6 +153,12 @@ impl SessionHandle {
     #[must_use]
     pub fn id(&self) -> SessionId {
         self.0.id()
+    }
+
+    /// How long the session can be relied on; `None` if it lasts as long as the process.
+    #[must_use]
+    pub fn lease(&self) -> Option<Lease> {
+        self.0.lease()
     }
 
     /// Makes all of `ops` or none, and returns what became of each.
@@ -158,7 +194,7 @@ impl SessionHandle {
         }
     }
 
-    /// Creates a node and returns its path, which differs from `path` if it is sequential.
+    /// Creates a node and returns its path, which differs from `path` if it is sequential. Its version is 0.
     ///
     /// # Errors
     /// [`StoreError::NodeExists`], [`StoreError::NoNode`] if the parent is missing, or why the store
@@ -168,10 +204,10 @@ impl SessionHandle {
         path: &str,
         data: Option<Bytes>,
         mode: CreateMode,
-    ) -> Result<(String, Stat), StoreError> {
+    ) -> Result<String, StoreError> {
         let results = self.multi(vec![Op::Create { path: path.into(), data, mode }]).await?;
         match results.into_iter().next() {
-            Some(OpResult::Created(path, stat)) => Ok((path, stat)),
+            Some(OpResult::Created(path)) => Ok(path),
             _ => unreachable!("a creation is answered by Created"),
         }
     }

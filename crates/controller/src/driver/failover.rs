@@ -54,19 +54,24 @@ impl Driver {
     pub(super) async fn renew_session(&mut self) -> Result<(), ControllerError> {
         self.resign();
         loop {
-            match self.store.open_session().await {
-                Ok((session, events)) => {
-                    (self.session, self.events) = (session, events);
-                    break;
+            let error = match self.open_and_register().await {
+                Ok(()) => break,
+                Err(ControllerError::Store(StoreError::Failed(why))) => {
+                    return Err(StoreError::Failed(why).into());
                 }
-                Err(StoreError::Failed(why)) => return Err(StoreError::Failed(why).into()),
-                Err(error) => tracing::warn!(%error, "no session on the store yet"),
-            }
+                // Whoever has our id now may be what is left of an older session of ours, and go.
+                Err(error) => error,
+            };
+            tracing::warn!(%error, "not registered on the store yet");
             tokio::time::sleep(RETRY_SESSION_AFTER).await;
         }
-        self.register().await?;
         (self.dirty.controller, self.dirty.configs) = (true, true);
         Ok(())
+    }
+
+    async fn open_and_register(&mut self) -> Result<(), ControllerError> {
+        (self.session, self.events) = self.store.open_session().await?;
+        self.register().await
     }
 
     /// Looks who is controller, and stands for election if nobody is.
@@ -515,8 +520,8 @@ impl Driver {
 fn state_versions(results: &[OpResult]) -> impl Iterator<Item = i32> {
     results.iter().filter_map(|result| match result {
         OpResult::Set(stat) => Some(stat.version),
-        OpResult::Created(path, stat) if path.ends_with("/state") => Some(stat.version),
-        OpResult::Created(..) | OpResult::Deleted | OpResult::Checked => None,
+        OpResult::Created(path) if path.ends_with("/state") => Some(0),
+        OpResult::Created(_) | OpResult::Deleted | OpResult::Checked => None,
     })
 }
 

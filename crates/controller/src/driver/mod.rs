@@ -234,7 +234,13 @@ impl Driver {
         loop {
             match self.wake().await {
                 Wake::Store(Some(Event::Watched(change, path))) => self.note(change, &path),
-                Wake::Store(Some(Event::Disconnected | Event::Connected)) => {}
+                Wake::Store(Some(Event::Disconnected)) => {}
+                // Others may have elected somebody else by now.
+                Wake::Store(Some(Event::Lapsed)) => self.resign(),
+                // What failed for want of a connection is done again.
+                Wake::Store(Some(Event::Connected)) => {
+                    (self.dirty.controller, self.dirty.configs) = (true, true);
+                }
                 Wake::Store(Some(Event::Expired) | None) => self.renew_session().await?,
                 Wake::Report(report) => self.handle_report(report).await,
                 Wake::Command(Some(Command::Stop { reply })) => {

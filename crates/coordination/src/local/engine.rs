@@ -300,7 +300,7 @@ fn check_size(op: &Op) -> Result<(), StoreError> {
 /// The change as it is logged: final path, no conditions.
 fn as_made(op: &Op, result: &OpResult) -> Option<Op> {
     match (op, result) {
-        (Op::Create { data, mode, .. }, OpResult::Created(path, _)) => {
+        (Op::Create { data, mode, .. }, OpResult::Created(path)) => {
             let mode =
                 if mode.is_ephemeral() { CreateMode::Ephemeral } else { CreateMode::Persistent };
             Some(Op::Create { path: path.clone(), data: data.clone(), mode })

@@ -10,7 +10,8 @@ mod tree;
 mod watches;
 
 use crate::{
-    Events, Opening, Pending, Reply, Request, Session, SessionHandle, SessionId, Store, StoreError,
+    Events, Lease, Opening, Pending, Reply, Request, Session, SessionHandle, SessionId, Store,
+    StoreError,
 };
 use engine::{Command, Engine};
 use platform::{Clock, Disk};
@@ -68,22 +69,6 @@ impl LocalStore {
         let engine = Engine::open(disk, directory, clock)?;
         Ok(Self { queue: Arc::new(Queue::Inline(Mutex::new(Some(Box::new(engine))))) })
     }
-
-    /// Performs what is queued, then stops: later requests fail. Returns when its files are closed.
-    pub fn shut_down(&self) {
-        match &*self.queue {
-            Queue::Thread(thread) => {
-                let taken = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-                if let Some((sender, thread)) = taken {
-                    drop(sender);
-                    let _ = thread.join();
-                }
-            }
-            Queue::Inline(engine) => {
-                engine.lock().unwrap_or_else(PoisonError::into_inner).take();
-            }
-        }
-    }
 }
 
 impl Queue {
@@ -121,6 +106,22 @@ impl Store for LocalStore {
             Ok((SessionHandle::new(Arc::new(LocalSession { id, queue })), events))
         })
     }
+
+    /// Performs what is queued, then stops: later requests fail. Returns when its files are closed.
+    fn shut_down(&self) {
+        match &*self.queue {
+            Queue::Thread(thread) => {
+                let taken = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some((sender, thread)) = taken {
+                    drop(sender);
+                    let _ = thread.join();
+                }
+            }
+            Queue::Inline(engine) => {
+                engine.lock().unwrap_or_else(PoisonError::into_inner).take();
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -138,6 +139,10 @@ impl Session for LocalSession {
         let (reply, answer) = oneshot::channel();
         self.queue.push(Command::Perform { session: self.id, request, reply });
         Box::pin(async move { answer.await.map_err(|_| lost())? })
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        None
     }
 }
 

@@ -158,7 +158,6 @@ impl Tree {
         }
         let owner = mode.is_ephemeral().then_some(at.session);
         let node = Box::new(Node::new(data, at, owner));
-        let stat = node.stat();
         let undo = Undo::Create { path: path.clone(), parent_pzxid: parent.pzxid };
         parent.children.insert(name.into(), node);
         parent.children_created = parent.children_created.wrapping_add(1);
@@ -166,7 +165,7 @@ impl Tree {
         if let Some(owner) = owner {
             self.ephemerals.entry(owner).or_default().insert(path.clone());
         }
-        Ok((OpResult::Created(path, stat), undo))
+        Ok((OpResult::Created(path), undo))
     }
 
     fn set(

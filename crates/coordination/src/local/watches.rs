@@ -32,7 +32,7 @@ impl Watches {
     /// Spends the watches that one change of a transaction sets off.
     pub(super) fn fire(&mut self, op_path: &str, result: &OpResult, fired: &mut Vec<Fired>) {
         match result {
-            OpResult::Created(path, _) => {
+            OpResult::Created(path) => {
                 self.spend(path, &[Table::Node], Change::Created, fired);
                 self.parent_changed(path, fired);
             }
