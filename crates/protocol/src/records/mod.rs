@@ -30,6 +30,7 @@ mod error;
 mod header;
 mod legacy;
 mod record;
+mod retain;
 pub mod validate;
 pub(crate) mod varint;
 
@@ -42,6 +43,7 @@ pub use header::{Attributes, BatchHeader, ProducerStamp, TimestampType};
 pub use header::{HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_POSITION};
 pub use legacy::LegacyMessage;
 pub use record::{Header, Headers, Record};
+pub use retain::{RetainRules, Retained, empty_batch, retain};
 
 #[cfg(test)]
 mod tests;
