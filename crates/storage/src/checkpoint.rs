@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
 /// Log start offsets of those logs whose first segment starts below.
 pub(crate) const LOG_STARTS: &str = "log-start-offset-checkpoint";
+/// Where compaction goes on: records below have been compacted with each other.
+pub(crate) const CLEANER_OFFSETS: &str = "cleaner-offset-checkpoint";
 /// High watermarks.
 pub(crate) const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
 

@@ -38,7 +38,7 @@ impl Deletions {
     }
 
     /// Removes `path`, a file or a directory, `delay` after the next step.
-    fn push(&self, path: PathBuf, delay: Duration) {
+    pub(crate) fn push(&self, path: PathBuf, delay: Duration) {
         lock(&self.0).new.push((path, delay));
     }
 

@@ -165,21 +165,81 @@ pub(crate) fn file_name(base: Offset, extension: &str) -> String {
     format!("{:020}.{extension}", base.0)
 }
 
-/// One segment's files, opened at need.
+/// What stands behind a file's name while it is not, or no longer, the segment's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Suffix {
+    /// It is the segment's own.
+    #[default]
+    None,
+    /// Compaction is still writing it.
+    Cleaned,
+    /// Compaction has written it, and it replaces others.
+    Swap,
+    /// It was removed and goes later.
+    Deleted,
+}
+
+impl Suffix {
+    fn text(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Cleaned => ".cleaned",
+            Self::Swap => ".swap",
+            Self::Deleted => ".deleted",
+        }
+    }
+}
+
+/// One segment's files, opened at need. They know their names through every renaming, so that whoever
+/// decided to read a file reads that file, though another has its old name by now.
 #[derive(Debug)]
 pub(crate) struct SegmentFiles {
     pub(crate) directory: Arc<PartitionDirectory>,
     pub(crate) base: Offset,
-    open: [Mutex<Weak<OpenFile>>; 4],
+    slots: [Mutex<Slot>; 4],
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    open: Weak<OpenFile>,
+    suffix: Suffix,
 }
 
 impl SegmentFiles {
     pub(crate) fn new(directory: Arc<PartitionDirectory>, base: Offset) -> Self {
-        Self { directory, base, open: Default::default() }
+        Self { directory, base, slots: Default::default() }
+    }
+
+    /// Files that compaction writes.
+    pub(crate) fn cleaned(directory: Arc<PartitionDirectory>, base: Offset) -> Self {
+        let slot = || Mutex::new(Slot { suffix: Suffix::Cleaned, ..Slot::default() });
+        Self { directory, base, slots: [slot(), slot(), slot(), slot()] }
     }
 
     pub(crate) fn path(&self, kind: Kind) -> PathBuf {
-        self.directory.join(file_name(self.base, kind.extension()))
+        let suffix = lock(&self.slots[kind as usize]).suffix;
+        self.path_with(kind, suffix)
+    }
+
+    fn path_with(&self, kind: Kind, suffix: Suffix) -> PathBuf {
+        self.directory.join(file_name(self.base, kind.extension()) + suffix.text())
+    }
+
+    /// Renames a file, if it is there; nothing if it has that name already. Returns the name it has now
+    /// if it was renamed.
+    pub(crate) fn rename(&self, kind: Kind, to: Suffix) -> Result<Option<PathBuf>, DiskError> {
+        let mut slot = lock(&self.slots[kind as usize]);
+        if slot.suffix == to {
+            return Ok(None);
+        }
+        let (old, new) = (self.path_with(kind, slot.suffix), self.path_with(kind, to));
+        let renamed = match self.directory.disk().rename(&old, &new) {
+            Ok(()) => Some(new),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(source) => return Err(DiskError { action: "rename", path: old, source }),
+        };
+        slot.suffix = to;
+        Ok(renamed)
     }
 
     /// The open file; it must exist.
@@ -193,22 +253,22 @@ impl SegmentFiles {
     }
 
     fn open(&self, kind: Kind, create: bool) -> Result<Arc<OpenFile>, DiskError> {
-        let mut slot = lock(&self.open[kind as usize]);
-        if let Some(file) = slot.upgrade() {
+        let mut slot = lock(&self.slots[kind as usize]);
+        if let Some(file) = slot.open.upgrade() {
             file.used.store(true, Ordering::Relaxed);
             return Ok(file);
         }
-        let path = self.path(kind);
+        let path = self.path_with(kind, slot.suffix);
         let file =
             self.directory.cache.open(&path, create).map_err(DiskError::at("open", &path))?;
-        *slot = Arc::downgrade(&file);
+        slot.open = Arc::downgrade(&file);
         Ok(file)
     }
 
     /// Closes what the cache keeps open; who uses a file keeps it.
     pub(crate) fn close(&self) {
-        for slot in &self.open {
-            if let Some(file) = std::mem::take(&mut *lock(slot)).upgrade() {
+        for slot in &self.slots {
+            if let Some(file) = std::mem::take(&mut lock(slot).open).upgrade() {
                 self.directory.cache.forget(&file);
             }
         }

@@ -14,6 +14,7 @@
 
 mod append;
 mod checkpoint;
+mod compaction;
 mod deletions;
 mod directory_name;
 mod entry_file;
@@ -42,11 +43,13 @@ mod transaction_index;
 
 pub use append::{AppendOrigin, AppendRecords, AppendRequest, Appended, Duplicate, Reserved};
 pub use append::{Verification, VerificationGuard};
+pub use compaction::{CleanedGroup, Cleaning, CleaningBuffers, CleaningError, CleaningState};
+pub use compaction::{CleaningSwap, CleaningTotals, Consequence, Interrupted, LogView, Pace};
 pub use error::{AppendError, DiskError, LogError, ReadError};
 pub use flush::FlushWork;
 pub use log_config::{CleanupPolicy, LogConfig};
 pub use log_directories::{LogDirectories, LogDirectoriesConfig, LogDirectory, StartError};
-pub use partition_log::{ClosedLog, PartitionLog};
+pub use partition_log::{ClosedLog, PartitionLog, SwappedFiles};
 pub use pending::PendingAppend;
 pub use producer_state::ProducerDescription;
 pub use read::{AbortedTransaction, EpochEnd, LogRead, ReadRequest, TimestampOffset};

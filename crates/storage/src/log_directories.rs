@@ -250,6 +250,16 @@ impl LogDirectory {
         self.write_checkpoint(checkpoint::LOG_STARTS, LogEntry::checkpointed_log_start)
     }
 
+    /// Writes how far the directory's logs are compacted. What cannot be written is compacted again after a
+    /// restart.
+    pub fn checkpoint_cleaner_offsets(&self) {
+        self.tolerate(self.write_cleaner_offsets());
+    }
+
+    pub(crate) fn write_cleaner_offsets(&self) -> Result<(), DiskError> {
+        self.write_checkpoint(checkpoint::CLEANER_OFFSETS, LogEntry::cleaner_offset)
+    }
+
     fn write_high_watermarks(&self) -> Result<(), DiskError> {
         if !self.high_watermarks_moved.swap(false, Ordering::Relaxed) {
             return Ok(());
@@ -517,6 +527,8 @@ impl LogDirectories {
     ) -> Result<PartitionLog, LogError> {
         assert!(future.is_future() && !current.is_future(), "a future log replaces a live one");
         future.set_high_watermark(current.high_watermark());
+        // Nothing is compacted while it moves: the copy is compacted as far as its original.
+        future.entry().set_cleaner_offset(current.entry().cleaner_offset());
         let directory = Arc::clone(future.directory());
         let from = directory.path.join(future.entry().directory_name());
         let to = directory.path.join(future.topic_partition().to_string());
@@ -536,6 +548,9 @@ impl LogDirectories {
             }
         }
         directory.tolerate(directory.write_high_watermarks());
+        if future.entry().cleaner_offset().is_some() {
+            directory.tolerate(directory.write_cleaner_offsets());
+        }
         Ok(future)
     }
 
@@ -599,6 +614,9 @@ impl LogDirectories {
         }
         if entry.recovery_point() > Offset(0) {
             directory.tolerate(directory.write_recovery_points());
+        }
+        if entry.cleaner_offset().is_some() {
+            directory.tolerate(directory.write_cleaner_offsets());
         }
         Ok(to)
     }
@@ -720,6 +738,7 @@ impl LogDirectory {
         let recovery_points = self.read_checkpoint(checkpoint::RECOVERY_POINTS);
         let log_starts = self.read_checkpoint(checkpoint::LOG_STARTS);
         let high_watermarks = self.read_checkpoint(checkpoint::HIGH_WATERMARKS);
+        let cleaner_offsets = self.read_checkpoint(checkpoint::CLEANER_OFFSETS);
         let mut registered = lock(&self.logs);
         let mut logs = Vec::with_capacity(partitions.len());
         for (name, future) in partitions {
@@ -730,12 +749,21 @@ impl LogDirectory {
             let log_start = number(&log_starts);
             entry.set_log_start_offset(Offset(log_start.unwrap_or(0)), log_start.is_some());
             entry.set_high_watermark(Offset(number(&high_watermarks).unwrap_or(0)));
+            entry.set_cleaner_offset(number(&cleaner_offsets).map(Offset));
             let entry = Arc::new(entry);
             let by_name = if is_future { &mut registered.future } else { &mut registered.live };
             by_name.insert(entry.name.clone(), Arc::clone(&entry));
             logs.push(entry);
         }
+        let is_stale = |name: &TopicPartition| {
+            !registered.live.contains_key(name) && !registered.future.contains_key(name)
+        };
+        let has_stale = cleaner_offsets.keys().any(is_stale);
         drop(registered);
+        if has_stale {
+            // A new log of the same name must not be taken for one that is compacted already.
+            self.tolerate(self.write_cleaner_offsets());
+        }
         info!(
             directory = %self.path.display(),
             logs = logs.len(),

@@ -8,6 +8,7 @@
 //! [`ReadPlan::run`]: crate::ReadPlan::run
 
 mod appending;
+mod compaction;
 mod finding;
 mod retention;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use crate::registry::{LogEntry, Stopped};
 use crate::segment::{IndexWrites, Segment};
 use crate::tail::Tail;
 use appending::Recent;
+pub use compaction::SwappedFiles;
 use model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, Timestamp};
 use model::{TopicId, TopicPartition};
 use std::io;
@@ -134,6 +136,8 @@ pub struct PartitionLog {
     in_flight: usize,
     /// Index entries are on their way to the file.
     index_write_in_flight: bool,
+    /// Compaction renames files: no segment may go and the log may not be opened anew.
+    swap_in_flight: bool,
     /// Counts what makes pending appends and flushes void.
     generation: u64,
     offline: bool,
@@ -231,6 +235,7 @@ impl PartitionLog {
             recent: Recent::default(),
             in_flight: 0,
             index_write_in_flight: false,
+            swap_in_flight: false,
             generation: 0,
             offline: false,
             retry_at: Timestamp(i64::MIN),
@@ -403,6 +408,7 @@ impl PartitionLog {
             return Err(LogError::Offline);
         }
         assert_eq!(self.in_flight, 0, "only a log without pending appends can be changed");
+        assert!(!self.swap_in_flight, "no log is changed while compaction swaps its segments");
         Ok(())
     }
 
@@ -432,7 +438,7 @@ impl PartitionLog {
         if !self.offline {
             return Ok(());
         }
-        if self.log_directory.is_offline() || now < self.retry_at {
+        if self.log_directory.is_offline() || now < self.retry_at || self.swap_in_flight {
             return Err(LogError::Offline);
         }
         self.retry_at = Timestamp(now.0.saturating_add(RETRY_INTERVAL_MS));
@@ -710,6 +716,7 @@ impl PartitionLog {
             return Err(LogError::Offline);
         }
         assert_eq!(self.in_flight, 0, "a log is closed when nothing is pending: {}", entry.name);
+        assert!(!self.swap_in_flight, "a log is closed when nothing is swapped: {}", entry.name);
         if self.changed {
             if let Err(error) = self.complete_files() {
                 entry.set_stopped(Stopped::Unclean);

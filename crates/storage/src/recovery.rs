@@ -328,6 +328,8 @@ fn finish_interrupted(directory: &PartitionDirectory, names: &[String]) -> Resul
             }
         }
     }
+    // The batches first: what is renamed before them would be removed if this is interrupted.
+    complete.sort_by_key(|name| !name.ends_with(".log.swap"));
     for name in complete {
         let (from, to) = (directory.join(name), directory.join(name.trim_end_matches(".swap")));
         disk.rename(&from, &to).map_err(DiskError::at("rename", &from))?;
@@ -570,7 +572,7 @@ fn recover(
     Ok(Recovered { segment, end, cut })
 }
 
-fn write_transactions(
+pub(crate) fn write_transactions(
     segment: &mut Segment,
     aborted: &[TransactionEntry],
 ) -> Result<(), DiskError> {

@@ -27,6 +27,8 @@ pub(crate) struct LogEntry {
     recovery_point: AtomicI64,
     log_start_offset: AtomicI64,
     high_watermark: AtomicI64,
+    /// -1 if the log was never compacted.
+    cleaner_offset: AtomicI64,
     size: AtomicU64,
     stopped: AtomicU8,
     log_start_needed: AtomicU8,
@@ -42,6 +44,7 @@ impl LogEntry {
             recovery_point: AtomicI64::new(0),
             log_start_offset: AtomicI64::new(0),
             high_watermark: AtomicI64::new(0),
+            cleaner_offset: AtomicI64::new(-1),
             size: AtomicU64::new(UNKNOWN),
             stopped: AtomicU8::new(0),
             log_start_needed: AtomicU8::new(0),
@@ -98,6 +101,15 @@ impl LogEntry {
         let differs = self.high_watermark() != offset;
         self.high_watermark.store(offset.0, Ordering::Relaxed);
         differs
+    }
+
+    /// Where compaction goes on, if it ever began.
+    pub(crate) fn cleaner_offset(&self) -> Option<Offset> {
+        Some(self.cleaner_offset.load(Ordering::Relaxed)).filter(|&offset| offset >= 0).map(Offset)
+    }
+
+    pub(crate) fn set_cleaner_offset(&self, offset: Option<Offset>) {
+        self.cleaner_offset.store(offset.map_or(-1, |offset| offset.0), Ordering::Relaxed);
     }
 
     /// Bytes in its segments, if that is known.

@@ -32,7 +32,7 @@ impl StoredBatch {
     }
 
     /// Reads the head of the batch at the start of `bytes`; `None` if it is not one, or cut off.
-    fn parse(bytes: &[u8], position: u64) -> Option<Self> {
+    pub(crate) fn parse(bytes: &[u8], position: u64) -> Option<Self> {
         let size = i32::from_be_bytes(*bytes.get(8..LOG_OVERHEAD_BYTES)?.first_chunk()?);
         let size = u64::try_from(size).ok()? + LOG_OVERHEAD_BYTES as u64;
         let magic = *bytes.get(MAGIC_POSITION)?;
@@ -146,7 +146,8 @@ impl<'a> Scanner<'a> {
         Self::new(files, position, end, SEGMENT)
     }
 
-    fn new(
+    /// Walks through batches, of which about `read_ahead` bytes are read at once.
+    pub(crate) fn new(
         files: &'a SegmentFiles,
         position: u64,
         end: u64,
@@ -155,6 +156,11 @@ impl<'a> Scanner<'a> {
         let file = files.get(Kind::Log)?;
         let buffer_at = position;
         Ok(Self { files, file, position, end, buffer: Vec::new(), buffer_at, read_ahead })
+    }
+
+    /// Where the next batch starts.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
     }
 
     /// Up to `count` bytes from the current position; less at the end.

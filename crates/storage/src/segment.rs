@@ -347,7 +347,11 @@ pub(crate) struct Lookup {
 
 impl Lookup {
     pub(crate) fn new(segment: &Segment, end: u64) -> Self {
-        Self { files: Arc::clone(&segment.files), offset_index: segment.offset_index.clone(), end }
+        Self::of(&segment.files, &segment.offset_index, end)
+    }
+
+    pub(crate) fn of(files: &Arc<SegmentFiles>, offset_index: &OffsetIndex, end: u64) -> Self {
+        Self { files: Arc::clone(files), offset_index: offset_index.clone(), end }
     }
 
     pub(crate) fn files(&self) -> &Arc<SegmentFiles> {

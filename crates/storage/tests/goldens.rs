@@ -14,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use storage::{Cleaning, CleaningBuffers, CleanupPolicy, Interrupted, Pace};
 use storage::{
     ClosedLog, LogConfig, LogDirectories, LogDirectoriesConfig, PartitionLog, ReadRequest,
 };
@@ -409,5 +410,90 @@ fn stale_index_entries_of_a_crashed_directory_are_not_used() {
     for (at, bytes) in (0..).zip(bytes) {
         let batch = Batches::new(&bytes).next().unwrap().unwrap();
         assert!(batch.base_offset().unwrap().0 <= at && at <= batch.last_offset().0);
+    }
+}
+
+// ---- compaction ----
+
+struct Unpaced;
+
+impl Pace for Unpaced {
+    fn moved(&mut self, _: u64) -> Result<(), Interrupted> {
+        Ok(())
+    }
+}
+
+fn flush(log: &mut PartitionLog) {
+    if let Some(work) = log.begin_flush() {
+        let outcome = work.run();
+        log.finish_flush(work, outcome).unwrap();
+    }
+}
+
+fn compact(log: &mut PartitionLog, now: Timestamp) {
+    flush(log);
+    let view = log.view().unwrap();
+    let state = view.state(now).unwrap();
+    assert!(state.is_due(0.01), "{state:?}");
+    let buffers =
+        CleaningBuffers { dedupe_bytes: 1 << 20, dedupe_load_factor: 0.9, io_bytes: 1 << 16 };
+    let mut cleaning = Cleaning::begin(view, state, buffers, 1, now, &mut Unpaced).unwrap();
+    while let Some(group) = cleaning.clean_next(&mut Unpaced).unwrap() {
+        let mut swap = log.begin_swap(group).unwrap();
+        swap.announce().unwrap();
+        let files = log.swap(&mut swap);
+        log.end_swap(swap.complete(&files));
+    }
+    assert!(log.end_cleaning(&cleaning));
+    log.directory().checkpoint_cleaner_offsets();
+}
+
+/// The first round of Kafka's cleaner, and ours on the same log at the same time, byte for byte: keys
+/// with and without values, tombstones, empty segments and batches, producers' last batches, committed and
+/// aborted transactions, their markers and their index.
+#[test]
+fn compaction_writes_what_kafka_writes() {
+    // When Kafka began: it is in the delete horizons.
+    for (name, segment_bytes, horizon) in
+        [("rcz", 400, 1_795_971_654_041), ("rcztxn", 500, 1_795_971_653_610)]
+    {
+        let disk = disk_with(&format!("compacted/{name}-round0"), &[]);
+        let (directories, closed) = start(&disk);
+        let mut log = open(closed, segment_bytes, 4096);
+        let mut config = LogConfig::clone(log.config());
+        config.cleanup_policy = CleanupPolicy { delete: false, compact: true };
+        config.delete_retention_ms = Duration::from_millis(3000);
+        log.set_config(Arc::new(config));
+        log.set_high_watermark(log.log_end_offset());
+        let end = log.log_end_offset();
+        compact(&mut log, Timestamp(horizon - 3000));
+        assert_eq!(log.log_end_offset(), end);
+
+        let kafka = files(&golden(&format!("compacted/{name}-round1")));
+        let active = kafka.keys().rfind(|name| name.ends_with(".log")).unwrap().clone();
+        let is_segment = |name: &str| {
+            let kinds = [".log", ".index", ".timeindex", ".txnindex"];
+            name < &active[..20] && kinds.iter().any(|kind| name.ends_with(kind))
+        };
+        let ours = partition_files(&disk);
+        let segments = |files: &BTreeMap<String, Vec<u8>>| {
+            let mut files = files.clone();
+            files.retain(|name, _| is_segment(name));
+            files
+        };
+        assert_eq!(
+            segments(&ours).into_keys().collect::<Vec<_>>(),
+            segments(&kafka).into_keys().collect::<Vec<_>>()
+        );
+        for (file, content) in segments(&kafka) {
+            assert_eq!(ours[&file], content, "{name}: {file}");
+        }
+        // It opens again, with the same producers.
+        let producers = log.producers();
+        log.close().unwrap();
+        directories.close(None);
+        let (_, closed) = start(&disk);
+        let log = open(closed, segment_bytes, 4096);
+        assert_eq!((log.log_end_offset(), log.producers()), (end, producers));
     }
 }

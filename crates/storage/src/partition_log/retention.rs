@@ -19,7 +19,7 @@ impl PartitionLog {
         if self.is_offline() {
             return Err(LogError::Offline);
         }
-        if self.in_flight > 0 {
+        if self.in_flight > 0 || self.swap_in_flight {
             return Ok(0);
         }
         let outcome = self.remove_old_segments(now);

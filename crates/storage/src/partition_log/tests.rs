@@ -1,8 +1,10 @@
 //! Logs on a disk in memory.
 
+mod compaction;
+
 use super::*;
 use crate::append::{AppendOrigin, AppendRecords, AppendRequest, Reserved, Verification};
-use crate::log_directories::{LogDirectories, LogDirectoriesConfig};
+use crate::log_directories::{LogDirectories, LogDirectoriesConfig, StartError};
 use crate::read::{LogRead, ReadRequest};
 use crate::{AppendError, CleanupPolicy, PendingAppend, ReadError};
 use bytes::Bytes;
@@ -24,6 +26,10 @@ struct Broker {
 
 impl Broker {
     fn start(disk: &MemoryDisk) -> Self {
+        Self::try_start(disk).unwrap()
+    }
+
+    fn try_start(disk: &MemoryDisk) -> Result<Self, StartError> {
         let config = LogDirectoriesConfig {
             paths: vec!["/data".into()],
             broker_id: BrokerId(1),
@@ -35,9 +41,8 @@ impl Broker {
             Arc::new(SeededRandom::new(1)),
             config,
             Instant::default(),
-        )
-        .unwrap();
-        Self { directories, closed }
+        )?;
+        Ok(Self { directories, closed })
     }
 
     fn create(&self, config: LogConfig) -> PartitionLog {

@@ -2,7 +2,7 @@
 
 use super::PartitionLog;
 use crate::error::{DiskError, LogError};
-use crate::files::SegmentFiles;
+use crate::files::{Kind, SegmentFiles, Suffix};
 use crate::recovery::{self, LoadRequest};
 use crate::segment::Segment;
 use model::{Offset, Timestamp};
@@ -41,6 +41,7 @@ impl PartitionLog {
 
     fn truncate_segments(&mut self, offset: Offset, now: Timestamp) -> Result<(), LogError> {
         self.log_directory.write_recovery_points()?;
+        self.lower_cleaner_offset(offset)?;
         while let Some(last) = self.segments.pop_if(|last| last.base > offset) {
             self.doom(last)?;
         }
@@ -61,6 +62,15 @@ impl PartitionLog {
         self.producers.rebuild(&request, &self.segments, offset)?;
         self.producers.take_snapshot(&self.directory, false)?;
         self.producers.state.high_watermark_moved(self.high_watermark);
+        Ok(())
+    }
+
+    /// What comes after a truncation has never been compacted, not even if it crashes on the way.
+    fn lower_cleaner_offset(&self, end: Offset) -> Result<(), DiskError> {
+        if self.entry.cleaner_offset().is_some_and(|offset| offset > end) {
+            self.entry.set_cleaner_offset(Some(end));
+            self.log_directory.write_cleaner_offsets()?;
+        }
         Ok(())
     }
 
@@ -96,6 +106,7 @@ impl PartitionLog {
 
     fn start_anew(&mut self, offset: Offset, now: Timestamp) -> Result<(), LogError> {
         self.log_directory.write_recovery_points()?;
+        self.lower_cleaner_offset(offset)?;
         for segment in std::mem::take(&mut self.segments) {
             self.doom(segment)?;
         }
@@ -153,10 +164,12 @@ impl PartitionLog {
         let snapshot = segment.base;
         let deletions = &self.log_directory.shared().deletions;
         let delay = self.config.file_delete_delay_ms;
-        // Readers that hold the file go on; nobody opens it by its name any more.
+        // Readers that hold the files go on.
         segment.files.close();
-        for path in segment.paths() {
-            deletions.doom_file(self.directory.disk().as_ref(), &path, delay)?;
+        for kind in Kind::ALL {
+            if let Some(doomed) = segment.files.rename(kind, Suffix::Deleted)? {
+                deletions.push(doomed, delay);
+            }
         }
         if self.producers.snapshots.remove(&snapshot) {
             let path = recovery::Producers::path(&self.directory, snapshot);
