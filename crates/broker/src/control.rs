@@ -328,6 +328,7 @@ fn update_metadata(broker: &Arc<Broker>, request: UpdateMetadataRequest) {
             })
             .collect(),
     };
+    let before = broker.image.load_full();
     let mut deleted = Vec::new();
     // Settings change the image too, from another task.
     broker.image.rcu(|image| {
@@ -335,6 +336,7 @@ fn update_metadata(broker: &Arc<Broker>, request: UpdateMetadataRequest) {
         deleted = applied.deleted;
         applied.image
     });
+    broker.partitions.brokers_changed(&before, &broker.image.load());
     let mut topics: Vec<_> = deleted.into_iter().map(|partition| partition.topic).collect();
     topics.dedup();
     topics.retain(|topic| broker.image.load().topic(topic).is_none());

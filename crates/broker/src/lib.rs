@@ -13,6 +13,7 @@ mod fetch_session;
 mod groups;
 mod handlers;
 mod inbox;
+mod isr_proposer;
 mod janitor;
 pub mod listener;
 pub mod log_levels;
@@ -23,6 +24,7 @@ mod partitions;
 mod producer_ids;
 pub mod reactor;
 pub mod refusals;
+mod replica_fetcher;
 pub mod request;
 pub mod server;
 pub mod timer;
@@ -54,7 +56,7 @@ pub struct Broker {
     /// The configuration; swapped whole when a dynamic setting changes.
     pub config: ArcSwap<BrokerConfig>,
     /// What is known of the cluster; swapped whole.
-    pub image: ArcSwap<ClusterImage>,
+    pub image: Arc<ArcSwap<ClusterImage>>,
     /// The group coordinator.
     pub(crate) groups: Groups,
     /// The cluster's id.

@@ -16,6 +16,7 @@
 mod append;
 mod coordinator_log;
 mod describe;
+mod following;
 mod read;
 mod relocation;
 mod role;
@@ -30,6 +31,7 @@ pub(crate) use coordinator_log::CoordinatorAppendFailure;
 pub(crate) use describe::{
     DeleteFailure, Found, OffsetFailure, OffsetLookup, OffsetQuery, ReplicaSize,
 };
+pub(crate) use following::{Fetched, FollowFailure, FollowerPosition};
 pub(crate) use read::{PartitionRead, Read, ReadFailure, Replica};
 pub(crate) use relocation::{Ended, MoveRefusal, Relocation, reopen};
 pub(crate) use role::{Assignment, Role};
@@ -38,9 +40,11 @@ pub(crate) use watch::{Interest, Isolation, Wake, Watcher};
 
 use crate::committer::Committer;
 use crate::mover::Mover;
+use crate::replica_fetcher::ReplicaFetchers;
 pub(crate) use append::Effects;
 use append::{Queue, Uncommitted, Unflushed};
 use arc_swap::ArcSwap;
+use metadata::ClusterImage;
 use model::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, Timestamp};
 use model::{TopicId, TopicName, TopicPartition};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -69,6 +73,10 @@ pub(crate) struct Environment {
     pub(crate) mover: Mover,
     /// Where leaders propose changes of their ISR.
     pub(crate) proposals: Box<dyn IsrProposals>,
+    /// Who fetches for followers.
+    pub(crate) fetchers: ReplicaFetchers,
+    /// What is known of the cluster.
+    pub(crate) image: Arc<ArcSwap<ClusterImage>>,
 }
 
 /// Takes proposals to the controller (AlterPartition). The answer comes back as
@@ -83,6 +91,8 @@ pub(crate) trait IsrProposals: fmt::Debug + Send + Sync {
 pub(crate) struct IsrProposal {
     /// Of this partition.
     pub(crate) topic_partition: TopicPartition,
+    /// The topic's id, if it has one.
+    pub(crate) topic_id: Option<TopicId>,
     /// The new members, each with its registration where known.
     pub(crate) isr: Vec<(BrokerId, Option<BrokerEpoch>)>,
     /// In this leader epoch.

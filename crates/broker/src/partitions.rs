@@ -7,9 +7,10 @@
 use crate::partition::{Assignment, Environment, HostedTopic, OpenOrClosed, Partition};
 use crate::partition::{PartitionSettings, ReplicaSize, reopen};
 use arc_swap::ArcSwap;
-use model::{TopicId, TopicName, TopicPartition};
+use metadata::ClusterImage;
+use model::{BrokerId, TopicId, TopicName, TopicPartition};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -263,6 +264,23 @@ impl Partitions {
         }
         info!(topic, partition = index, "deleted");
         Ok(())
+    }
+
+    /// Other brokers came or went: leaders go by that when they let followers into their ISR.
+    pub(crate) fn brokers_changed(&self, before: &ClusterImage, now: &ClusterImage) {
+        let ids = |image: &ClusterImage| -> BTreeSet<BrokerId> {
+            image.brokers().map(|broker| broker.id).collect()
+        };
+        let (before, now) = (ids(before), ids(now));
+        let changed: Vec<_> = before.symmetric_difference(&now).copied().collect();
+        if changed.is_empty() {
+            return;
+        }
+        for partition in self.all() {
+            for &broker in &changed {
+                partition.liveness_changed(broker, now.contains(&broker));
+            }
+        }
     }
 
     /// The settings of `topic` are now these.

@@ -7,6 +7,7 @@ use crate::control::{DynamicSettings, LocalChannels};
 use crate::fetch_session::FetchSessions;
 use crate::groups::Groups;
 use crate::inbox::{Inbox, News};
+use crate::isr_proposer::IsrProposer;
 use crate::janitor::{Janitor, JanitorStop};
 use crate::listener::{Acceptor, AcceptorStop, Admissions, ConnectionLimits, ReactorDoor};
 use crate::listener::{Listener, SocketSettings, bind};
@@ -16,6 +17,7 @@ use crate::partitions::Partitions;
 use crate::producer_ids::{ProducerIdBlock, ProducerIdSource, ProducerIds};
 use crate::reactor::{Reactor, ReactorSettings, ReceiveBudget};
 use crate::refusals::Refusals;
+use crate::replica_fetcher::{FetcherSettings, ReplicaFetchers};
 use crate::timer::TimerService;
 use arc_swap::ArcSwap;
 use controller::Surroundings;
@@ -29,6 +31,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -146,7 +149,8 @@ impl Server {
             (0..reactor_count(&config)).map(|_| Reactor::open()).collect::<io::Result<Vec<_>>>()?;
         let control = ControlThread::start()?;
         let network = config.network.clone();
-        let partitions = open_partitions(&config, &environment)?;
+        let proposer = IsrProposer::default();
+        let partitions = open_partitions(&config, &environment, &proposer)?;
         let store = open_store(&config, &environment)?;
         let membership = join_cluster(&control, &store, &partitions, &environment)?;
         let committer = partitions.environment().committer.clone();
@@ -167,7 +171,7 @@ impl Server {
             disk: environment.disk,
             cluster_id: membership.cluster_id().into(),
             config: ArcSwap::from_pointee(config),
-            image: ArcSwap::from_pointee(ClusterImage::new()),
+            image: Arc::clone(&partitions.environment().image),
             groups,
             partitions,
             fetch_sessions: FetchSessions::new(network.fetch_session_cache_slots),
@@ -184,7 +188,10 @@ impl Server {
         });
 
         let broker_epoch = start_controller(&control, membership, &broker, &listeners)?;
+        let fetchers = &broker.partitions.environment().fetchers;
+        fetchers.broker_epoch().store(broker_epoch.0, Ordering::Relaxed);
 
+        control.handle.spawn(proposer.run(Arc::downgrade(&broker)));
         let committer = spawn("committer", move || committer.run())?;
         let mover = broker.partitions.environment().mover.clone();
         let mover = spawn("mover", move || mover.run())?;
@@ -294,6 +301,7 @@ impl Server {
             control.handle.block_on(controller.stop());
         }
         control.stop();
+        broker.partitions.environment().fetchers.stop();
         store.shut_down();
         janitor_stop.stop();
         join(janitor);
@@ -312,6 +320,7 @@ impl Server {
 fn open_partitions(
     config: &BrokerConfig,
     environment: &Environment,
+    proposer: &IsrProposer,
 ) -> Result<Partitions, StartError> {
     let Environment { clock, random, disk } = environment;
     // The id that Kafka generates first. It stays: meta.properties remembers it.
@@ -328,6 +337,7 @@ fn open_partitions(
         },
         clock.now(),
     )?;
+    let image = Arc::new(ArcSwap::from_pointee(ClusterImage::new()));
     let shared = partition::Environment {
         broker_id,
         lag_max: config.replication.lag_time_max,
@@ -335,7 +345,16 @@ fn open_partitions(
         clock: Arc::clone(clock),
         committer: Committer::default(),
         mover: Mover::default(),
-        proposals: Box::new(Alone),
+        proposals: Box::new(proposer.clone()),
+        fetchers: ReplicaFetchers::new(FetcherSettings {
+            broker_id,
+            broker_epoch: Arc::new(AtomicI64::new(-1)),
+            image: Arc::clone(&image),
+            listener: config.listeners.inter_broker.clone(),
+            replication: config.replication.clone(),
+            clock: Arc::clone(clock),
+        }),
+        image,
     };
     Ok(Partitions::new(Arc::new(shared), found))
 }
@@ -449,16 +468,6 @@ fn registration(
         id: broker.partitions.environment().broker_id,
         rack: config.node.rack.clone(),
         endpoints,
-    }
-}
-
-/// Takes the ISR proposals of a broker that has nobody to replicate to: there are none.
-#[derive(Debug)]
-struct Alone;
-
-impl partition::IsrProposals for Alone {
-    fn propose(&self, proposal: partition::IsrProposal) {
-        warn!(partition = %proposal.topic_partition, "an ISR change is not passed on");
     }
 }
 
@@ -611,7 +620,7 @@ impl ControlThread {
 }
 
 /// A thread whose panic is the process's end: a broken invariant must not go on serving.
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     struct AbortOnPanic;
     impl Drop for AbortOnPanic {
         fn drop(&mut self) {

@@ -77,6 +77,34 @@ impl Follower {
         self.last_fetch_at = Some(at);
     }
 
+    /// Its session fetched at `at`, and it still stood at the leader's log end then. A session does not
+    /// name partitions without news, so no fetch of this one tells it.
+    pub(crate) fn stood_at_end(&mut self, at: Instant) {
+        self.caught_up_at = self.caught_up_at.max(Some(at));
+        self.last_fetch_at = self.last_fetch_at.max(Some(at));
+    }
+
+    /// Notes which registration fetches. What an earlier one held counts for nothing: the broker has
+    /// started again since and may have lost it (KIP-903).
+    pub(crate) fn note_registration(&mut self, broker_epoch: Option<BrokerEpoch>) {
+        if self.broker_epoch.is_some() && broker_epoch > self.broker_epoch {
+            let leader_end = self.leader_end_at_last_fetch;
+            let is_live = self.is_live;
+            *self = Self { is_live, ..Self::unheard(self.id, None, leader_end) };
+        }
+        self.broker_epoch = broker_epoch.or(self.broker_epoch);
+    }
+
+    /// Whether a fetch by this registration comes from before the broker's last start.
+    pub(crate) fn is_superseded(&self, broker_epoch: Option<BrokerEpoch>) -> bool {
+        broker_epoch.is_some() && broker_epoch < self.broker_epoch
+    }
+
+    /// How long ago it was last caught up, for choosing among several; absent if it never was.
+    pub(crate) fn caught_up_at(&self) -> Option<Instant> {
+        self.caught_up_at
+    }
+
     /// Whether it counts as in sync. One that holds everything never lags, however long it is
     /// silent: an idle partition must not lose its replicas.
     pub(crate) fn is_caught_up(&self, log_end: Offset, lag_max: Duration, now: Instant) -> bool {

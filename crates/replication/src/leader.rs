@@ -45,6 +45,21 @@ pub struct FollowerFetch {
     pub leader_log_end_offset: Offset,
 }
 
+/// What is known of a follower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowerView {
+    /// Its broker.
+    pub id: BrokerId,
+    /// Where its log starts, if it said.
+    pub log_start_offset: Option<Offset>,
+    /// Exclusive end of what it holds; absent if nothing is known of it.
+    pub log_end_offset: Option<Offset>,
+    /// When it last held all that the leader held.
+    pub caught_up_at: Option<Instant>,
+    /// Whether its broker is registered and not shutting down.
+    pub is_live: bool,
+}
+
 /// Why the controller did not carry out a proposed ISR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IsrRefusal {
@@ -63,6 +78,14 @@ pub enum Event {
     Appended(Offset),
     /// A follower fetched.
     Fetched(FollowerFetch),
+    /// A follower's session fetched at `at` without naming this partition: it stands where it stood. To
+    /// be told before an append moves the end away from it.
+    StoodAtEnd {
+        /// Whose session.
+        follower: BrokerId,
+        /// When it last fetched.
+        at: Instant,
+    },
     /// The metadata says that a follower's broker came or went.
     LivenessChanged {
         /// Whose.
@@ -169,11 +192,15 @@ impl Leader {
                 self.log_end_offset = log_end_offset;
             }
             Event::Fetched(fetch) => self.record_fetch(now, fetch, actions),
-            Event::LivenessChanged { follower, is_live } => {
-                if let Some(follower) = self.followers.iter_mut().find(|f| f.id == follower) {
-                    follower.is_live = is_live;
+            Event::StoodAtEnd { follower, at } => {
+                let end = Some(self.log_end_offset);
+                if let Some(follower) = self.followers.iter_mut().find(|f| f.id == follower)
+                    && follower.log_end_offset == end
+                {
+                    follower.stood_at_end(at);
                 }
             }
+            Event::LivenessChanged { follower, is_live } => self.set_liveness(follower, is_live),
             Event::IsrCommitted { leader_epoch, partition_epoch, isr } => {
                 if leader_epoch == self.leader_epoch && partition_epoch >= self.partition_epoch {
                     self.partition_epoch = partition_epoch;
@@ -191,6 +218,14 @@ impl Leader {
         }
         self.advance_high_watermark(now, actions);
         assert!(self.high_watermark <= self.log_end_offset, "{self:?}");
+    }
+
+    /// Says whether a follower's broker is live, before the first step; later say
+    /// [`Event::LivenessChanged`].
+    pub fn set_liveness(&mut self, follower: BrokerId, is_live: bool) {
+        if let Some(follower) = self.followers.iter_mut().find(|f| f.id == follower) {
+            follower.is_live = is_live;
+        }
     }
 
     /// When to send [`Event::Tick`] if nothing happens first: a core never sleeps. Absent without
@@ -251,6 +286,24 @@ impl Leader {
         self.followers.iter().any(|follower| follower.id == broker)
     }
 
+    /// Whether a fetch of `broker` in this registration is one from before its last start.
+    #[must_use]
+    pub fn is_superseded(&self, broker: BrokerId, broker_epoch: Option<BrokerEpoch>) -> bool {
+        let follower = self.followers.iter().find(|follower| follower.id == broker);
+        follower.is_some_and(|follower| follower.is_superseded(broker_epoch))
+    }
+
+    /// The followers, for telling of them.
+    pub fn followers(&self) -> impl Iterator<Item = FollowerView> {
+        self.followers.iter().map(|follower| FollowerView {
+            id: follower.id,
+            log_start_offset: follower.log_start_offset,
+            log_end_offset: follower.log_end_offset,
+            caught_up_at: follower.caught_up_at(),
+            is_live: follower.is_live,
+        })
+    }
+
     /// `min.insync.replicas`, but never more than there are replicas.
     #[must_use]
     pub fn effective_min_isr(&self) -> usize {
@@ -285,9 +338,12 @@ impl Leader {
         let Some(follower) = self.followers.iter_mut().find(|f| f.id == fetch.follower) else {
             return;
         };
+        if follower.is_superseded(fetch.broker_epoch) {
+            return;
+        }
+        follower.note_registration(fetch.broker_epoch);
         follower.record_fetch(now, fetch.offset, fetch.leader_log_end_offset);
         follower.log_start_offset = Some(fetch.log_start_offset);
-        follower.broker_epoch = fetch.broker_epoch;
         let may_join = follower.is_live
             && fetch.offset >= self.high_watermark
             && fetch.offset >= self.epoch_start_offset;

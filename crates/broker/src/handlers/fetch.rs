@@ -73,6 +73,7 @@ fn fetch(broker: &Arc<Broker>, request: Request<FetchRequest>) -> Outcome {
     };
     if let Scope::Session { session, .. } = &scope {
         session.state.lock().count_as(limits.isolation, limits.min_bytes > 1);
+        session.watcher.note_fetch(request.context.received_at);
     }
     let listener = Arc::clone(request.context.listener());
     let mut waiting = Waiting { broker: Arc::clone(broker), listener, limits, scope };
@@ -206,6 +207,7 @@ impl Limits {
             isolation: self.isolation,
             max_bytes: u64::try_from(slot.max_bytes).unwrap_or_default(),
             counts_bytes: self.min_bytes > 1,
+            replica: self.replica.map(|(id, _)| id),
         }
     }
 }
@@ -373,6 +375,7 @@ impl Pass<'_> {
         self.interesting += state.len() - ready.len();
         let mut answers = Vec::new();
         let mut unread = Vec::new();
+        let mut unserved = Vec::new();
         let mut unfinished = Vec::new();
         for &number in &ready {
             let Some(Some(slot)) = state.slots.get_mut(number as usize) else { continue };
@@ -382,14 +385,17 @@ impl Pass<'_> {
                 continue;
             }
             let answer = self.read(slot, Some((&session.watcher, number)));
-            if answer.is_unfinished {
-                unfinished.push(number);
+            match (answer.is_unfinished, answer.size) {
+                (true, 0) => unserved.push(number),
+                (true, _) => unfinished.push(number),
+                (false, _) => {}
             }
             if is_news(slot, &answer) {
                 answers.push((number, answer));
             }
         }
         if !self.is_satisfied(is_final) {
+            recount(state, &unserved, &session.watcher);
             recount(state, &unfinished, &session.watcher);
             state.ready = ready;
             return None;
@@ -399,8 +405,13 @@ impl Pass<'_> {
                 slot.is_ready = false;
             }
         }
-        // Whoever got nothing this time comes first next time.
-        unread.into_iter().chain(unfinished).for_each(|number| state.mark_ready(number));
+        // Whoever got nothing this time comes first next time: only the first batch of an answer comes
+        // whatever its size.
+        unread
+            .into_iter()
+            .chain(unserved)
+            .chain(unfinished)
+            .for_each(|number| state.mark_ready(number));
         let mut response = ResponseBuilder::new(self);
         for (number, answer) in answers {
             let Some(Some(slot)) = state.slots.get_mut(number as usize) else { continue };
@@ -435,6 +446,8 @@ impl Pass<'_> {
                 broker_epoch,
                 log_start_offset: Offset(slot.log_start_offset),
             }),
+            // Version 11 is how consumers say that they know of it.
+            at_follower: self.limits.replica.is_none() && self.limits.version >= 11,
         };
         let interest = self.limits.interest(slot);
         let subscription = watcher.filter(|_| slot.is_subscribed).map(|(w, n)| (w, n, interest));

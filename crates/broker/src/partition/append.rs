@@ -111,6 +111,8 @@ pub(super) struct Waiting {
     last_offset: Offset,
     duplicate_of: Option<Timestamp>,
     acks_all: bool,
+    /// Whether the answer waits for a flush too, once it is committed.
+    flushed_first: bool,
     waiter: AppendWaiter,
 }
 
@@ -260,13 +262,21 @@ impl Partition {
                 let (first_offset, last_offset) = (pending.first_offset(), pending.last_offset());
                 work.queue.take_spare_lists();
                 work.queue.pending.push(pending);
-                Waiting { first_offset, last_offset, duplicate_of: None, acks_all, waiter }
+                Waiting {
+                    first_offset,
+                    last_offset,
+                    duplicate_of: None,
+                    acks_all,
+                    flushed_first: false,
+                    waiter,
+                }
             }
             Ok(Reserved::Duplicate(duplicate)) => Waiting {
                 first_offset: duplicate.first_offset,
                 last_offset: duplicate.last_offset,
                 duplicate_of: Some(duplicate.timestamp),
                 acks_all,
+                flushed_first: false,
                 waiter,
             },
             Ok(Reserved::Empty) => return Ok(false),
@@ -321,6 +331,7 @@ impl Partition {
         let Some(log) = state.log.opened_mut() else {
             unreachable!("a log is not closed while it is written: {self:?}");
         };
+        let end_before = log.log_end_offset();
         let mut failure = None;
         for pending in queue.pending.drain(..) {
             if let Err(error) = log.publish(pending, &outcome) {
@@ -337,10 +348,12 @@ impl Partition {
         // By `flush.messages`, whose answers wait for it, or because a segment is complete.
         let must_flush = log.flush_is_due(self.topic.environment.clock.timestamp());
         let answers_wait = must_flush && log.config().flush_messages.is_some();
+        state.note_followers_at(end_before, now, self);
         state.step(now, Event::Appended(log_end_offset), self);
         let committed = state.high_watermark();
         let work = state.work.get_or_insert_default();
-        for waiting in queue.waiting.drain(..) {
+        for mut waiting in queue.waiting.drain(..) {
+            waiting.flushed_first = answers_wait;
             if waiting.acks_all && waiting.last_offset >= committed {
                 let appended = waiting.appended(log_start_offset);
                 effects.awaiting_replicas.push((waiting.waiter.clone(), appended));
@@ -402,6 +415,21 @@ impl State {
         (!work.queue.is_empty()).then(|| std::mem::take(&mut work.queue))
     }
 
+    /// Followers whose sessions stand at `end` held everything when they last fetched, though those
+    /// fetches did not name the partition: it had no news.
+    fn note_followers_at(&mut self, end: Offset, now: Instant, partition: &Partition) {
+        let Some(work) = &self.work else { return };
+        if work.subscriptions.iter().all(|own| own.replica.is_none()) {
+            return;
+        }
+        let standing = work.subscriptions.iter().filter(|own| own.from == end);
+        let seen: Vec<_> =
+            standing.filter_map(|own| Some((own.replica?, own.watcher.fetched_at()))).collect();
+        for (follower, at) in seen {
+            self.step(now, Event::StoodAtEnd { follower, at }, partition);
+        }
+    }
+
     /// Applies one event to the replication core and carries out what it asks for.
     pub(super) fn step(&mut self, now: Instant, event: Event, partition: &Partition) {
         thread_local! {
@@ -420,6 +448,7 @@ impl State {
                     Action::ProposeIsr { isr, leader_epoch, partition_epoch } => {
                         partition.topic.environment.proposals.propose(super::IsrProposal {
                             topic_partition: partition.topic_partition(),
+                            topic_id: partition.topic.id(),
                             isr,
                             leader_epoch,
                             partition_epoch,
@@ -437,13 +466,26 @@ impl State {
         let committed = log.high_watermark();
         let enough = self.role.leader().is_some_and(|leader| leader.had_enough_replicas());
         while let Some(first) = work.uncommitted.pop_front_if(|w| w.last_offset < committed) {
-            let result = match enough {
-                true => Ok(first.appended(log.log_start_offset())),
-                false => Err(AppendFailure::NotEnoughReplicasAfterAppend),
-            };
-            effects.appended.push((first.waiter, result));
+            let appended = first.appended(log.log_start_offset());
+            match enough {
+                // The followers were quicker than our own disk. The flush was asked for when it was
+                // written, and looks at what is here when it is done.
+                true if first.flushed_first && log.durable_offset() <= first.last_offset => {
+                    work.unflushed.push((first.waiter, appended));
+                }
+                true => effects.appended.push((first.waiter, Ok(appended))),
+                false => {
+                    let failure = AppendFailure::NotEnoughReplicasAfterAppend;
+                    effects.appended.push((first.waiter, Err(failure)));
+                }
+            }
         }
         for subscription in &mut work.subscriptions {
+            if subscription.replica.is_some() && subscription.told_high_watermark != committed {
+                // Not worth an answer of its own, but the next one is to have it.
+                subscription.told_high_watermark = committed;
+                effects.wake(subscription.tell(News::Changed));
+            }
             let bound = bound(log, subscription.isolation);
             if bound <= subscription.from {
                 continue;
@@ -464,6 +506,12 @@ impl State {
         for waiting in work.uncommitted.drain(..) {
             effects.appended.push((waiting.waiter, Err(AppendFailure::LeadershipLost)));
         }
+        self.end_reads(effects);
+    }
+
+    /// Whoever waits to read looks again at once.
+    pub(super) fn end_reads(&mut self, effects: &mut Effects) {
+        let Some(work) = &mut self.work else { return };
         for subscription in &mut work.subscriptions {
             effects.wake(subscription.tell(News::Urgent));
         }

@@ -107,6 +107,7 @@ impl Partition {
             leader_epoch: Some(leader_epoch),
             last_fetched_epoch: None,
             replica: None,
+            at_follower: false,
         };
         let mut effects = Effects::default();
         let answer = self.read(clock.now(), clock.timestamp(), &read, None, &mut effects)?;

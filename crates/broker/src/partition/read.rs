@@ -6,7 +6,7 @@ use super::{Effects, Log, Partition, Refusal};
 use model::{BrokerEpoch, BrokerId, Instant, LeaderEpoch, Offset, Timestamp};
 use protocol::Records;
 use replication::truncation::{self, Reconciliation};
-use replication::{Event, FollowerFetch};
+use replication::{Event, FollowerFetch, Leader};
 use std::sync::Arc;
 use storage::{AbortedTransaction, EpochEnd, ReadError, ReadRequest};
 
@@ -27,6 +27,8 @@ pub(crate) struct Read {
     pub(crate) last_fetched_epoch: Option<LeaderEpoch>,
     /// Set if a follower reads.
     pub(crate) replica: Option<Replica>,
+    /// Whether a follower may answer (KIP-392), up to its own high watermark.
+    pub(crate) at_follower: bool,
 }
 
 /// A follower that reads.
@@ -104,17 +106,17 @@ impl Partition {
         {
             *own = Subscription::new(Arc::clone(watcher), slot, interest);
         }
-        let led = state.lead(self, read.leader_epoch, wall)?;
-        if let Some(replica) = read.replica
-            && !led.leader.is_follower(replica.id)
-        {
-            // Kafka tells one that sent its epoch to wait for newer metadata of the leader's.
-            return Err(match read.leader_epoch {
-                Some(_) => ReadFailure::Refused(Refusal::UnknownLeaderEpoch),
-                None => ReadFailure::NotAReplica,
-            });
-        }
-        let log = &*led.log;
+        let log = if read.at_follower && state.role.follows() {
+            state.role.check_epoch(read.leader_epoch)?;
+            state.was_used = true;
+            &*state.open_log(self, wall)?
+        } else {
+            let led = state.lead(self, read.leader_epoch, wall)?;
+            if let Some(replica) = read.replica {
+                check_replica(led.leader, read, replica)?;
+            }
+            &*led.log
+        };
         let upper_bound = bound(log, read.isolation);
         let mut answer = PartitionRead {
             records: Records::default(),
@@ -181,7 +183,8 @@ impl Partition {
             let mut guard = self.state.lock();
             let mut subscription = Subscription::new(Arc::clone(watcher), slot, interest);
             let state = &mut *guard;
-            match (state.role.is_leader(), &state.log) {
+            let answers = state.role.is_leader() || state.role.follows();
+            match (answers, &state.log) {
                 (true, Log::Open(log)) => {
                     let bound = bound(log, interest.isolation);
                     if bound > interest.from {
@@ -228,6 +231,21 @@ impl Partition {
             work.subscriptions.retain(|own| !own.is(watcher, slot));
         }
     }
+}
+
+fn check_replica(leader: &Leader, read: &Read, replica: Replica) -> Result<(), ReadFailure> {
+    if !leader.is_follower(replica.id) {
+        // Kafka tells one that sent its epoch to wait for newer metadata of the leader's.
+        return Err(match read.leader_epoch {
+            Some(_) => ReadFailure::Refused(Refusal::UnknownLeaderEpoch),
+            None => ReadFailure::NotAReplica,
+        });
+    }
+    if leader.is_superseded(replica.id, replica.broker_epoch) {
+        // Sent before the broker's last start, and maybe of what it has lost since.
+        return Err(ReadFailure::NotAReplica);
+    }
+    Ok(())
 }
 
 impl super::Work {

@@ -6,7 +6,7 @@
 //! next begin, maybe into the same directory.
 
 use super::{Log, Partition, Role, State};
-use model::Timestamp;
+use model::{Offset, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,6 +24,9 @@ pub(super) struct Move {
     progress: Arc<Progress>,
     /// Where to go once the copy of a move that was called off is deleted.
     next: Option<Arc<LogDirectory>>,
+    /// The log was cut there since the copy was last looked at: what the copy has from there on is not
+    /// what the log has now.
+    cut_to: Option<Offset>,
 }
 
 /// How far a copy is.
@@ -140,6 +143,7 @@ impl Partition {
             to: Arc::clone(copy.directory()),
             progress: Arc::clone(&progress),
             next: None,
+            cut_to: None,
         }));
         Relocation { partition: Arc::clone(self), copy: Box::new(copy), progress }
     }
@@ -162,6 +166,9 @@ impl Partition {
             let mut state = self.state.lock();
             if matches!(state.log, Log::Gone) {
                 return Err(CopyFailure::Gone);
+            }
+            if let Some(to) = state.moving.as_mut().and_then(|moving| moving.cut_to.take()) {
+                copy.truncate_to(to, now)?;
             }
             let log = state.open_log(self, now).map_err(|_| CopyFailure::Gone)?;
             let (start, end) = (log.log_start_offset(), log.log_end_offset());
@@ -201,7 +208,8 @@ impl Partition {
         let mut guard = self.quiesce(self.state.lock());
         let state = &mut *guard;
         let Log::Open(log) = &state.log else { return Ok(Some(copy)) };
-        if log.log_end_offset() != copy.log_end_offset() {
+        let was_cut = state.moving.as_ref().is_some_and(|moving| moving.cut_to.is_some());
+        if was_cut || log.log_end_offset() != copy.log_end_offset() {
             return Ok(Some(copy));
         }
         let Log::Open(current) = std::mem::replace(&mut state.log, Log::Gone) else {
@@ -241,6 +249,13 @@ impl Partition {
 }
 
 impl State {
+    /// The log was cut to `to`: a copy of it must be too.
+    pub(super) fn note_cut(&mut self, to: Offset) {
+        if let Some(under_way) = &mut self.moving {
+            under_way.cut_to = Some(under_way.cut_to.map_or(to, |earlier| earlier.min(to)));
+        }
+    }
+
     /// The log goes away: a move of it is called off.
     pub(super) fn call_move_off(&mut self) {
         if let Some(under_way) = &mut self.moving {

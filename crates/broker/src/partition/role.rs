@@ -1,6 +1,6 @@
 //! What this broker is to a partition, and how that changes.
 
-use super::{Effects, Environment, Log, OpenOrClosed, Partition, Refusal, State};
+use super::{Effects, Environment, IsrProposal, Log, OpenOrClosed, Partition, Refusal, State};
 use model::{BrokerId, LeaderEpoch, Offset, PartitionEpoch, Timestamp};
 use replication::{Event, IsrRefusal, Leader, LeaderSettings, LeaderTerm};
 use std::sync::Arc;
@@ -73,6 +73,13 @@ impl Role {
         }
     }
 
+    pub(super) fn follows(&self) -> bool {
+        match self {
+            Self::Follower(_) => true,
+            Self::Unassigned | Self::Appointed(_) | Self::Leader(_) => false,
+        }
+    }
+
     pub(super) fn epochs(&self) -> Option<(LeaderEpoch, PartitionEpoch)> {
         match self {
             Self::Unassigned => None,
@@ -109,7 +116,10 @@ impl Partition {
             return Ok(());
         }
         let mut effects = Effects::default();
-        if assignment.leader == Some(environment.broker_id) {
+        let is_new_epoch = known.is_none_or(|(epoch, _)| assignment.leader_epoch != epoch);
+        let leads = assignment.leader == Some(environment.broker_id);
+        let follows = assignment.leader.filter(|_| !leads).zip(Some(assignment.leader_epoch));
+        if leads {
             let term = LeaderTerm {
                 id: environment.broker_id,
                 leader_epoch: assignment.leader_epoch,
@@ -119,16 +129,26 @@ impl Partition {
             };
             self.appoint(state, term)?;
             state.tell_of_progress(&mut effects);
+            if is_new_epoch {
+                // Followers that wait in the epoch before must hear that it is over.
+                state.end_reads(&mut effects);
+            }
         } else {
             state.role = Role::Follower(Box::new(Following {
                 leader: assignment.leader,
                 leader_epoch: assignment.leader_epoch,
                 partition_epoch: assignment.partition_epoch,
             }));
-            state.give_up_waits(&mut effects);
+            if is_new_epoch {
+                state.give_up_waits(&mut effects);
+            }
         }
         drop(guard);
         effects.fire();
+        match follows {
+            Some((leader, epoch)) => environment.fetchers.follow(self, leader, epoch),
+            None => environment.fetchers.leave(self),
+        }
         Ok(())
     }
 
@@ -184,13 +204,11 @@ impl Partition {
         Some((leader, epoch))
     }
 
-    /// What the controller said to a proposed ISR.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "a broker that is alone proposes nothing; a cluster's does")
-    )]
+    /// What the controller said to a proposed ISR. A refusal of what was proposed in an earlier state of
+    /// the partition means nothing any more.
     pub(crate) fn isr_answered(
         &self,
+        proposal: &IsrProposal,
         answer: Result<(LeaderEpoch, PartitionEpoch, Vec<BrokerId>), IsrRefusal>,
     ) {
         let event = match answer {
@@ -199,7 +217,24 @@ impl Partition {
             }
             Err(refusal) => Event::IsrRefused(refusal),
         };
-        self.step_and_tell(event);
+        let mut effects = Effects::default();
+        {
+            let mut state = self.state.lock();
+            let Some(leader) = state.role.leader() else { return };
+            let is_meant = leader.leader_epoch() == proposal.leader_epoch
+                && leader.partition_epoch() == proposal.partition_epoch;
+            if !is_meant {
+                return;
+            }
+            state.step(self.topic.environment.clock.now(), event, self);
+            state.tell_of_progress(&mut effects);
+        }
+        effects.fire();
+    }
+
+    /// A broker came or went, as the cluster's metadata says.
+    pub(crate) fn liveness_changed(&self, follower: BrokerId, is_live: bool) {
+        self.step_and_tell(Event::LivenessChanged { follower, is_live });
     }
 
     /// Time passed: whoever lags leaves the ISR.
@@ -236,6 +271,7 @@ impl Partition {
     /// partition answers nothing any more; whoever still holds it finds [`Refusal::NotLeader`].
     pub(crate) fn stop(self: &Arc<Self>) -> Option<OpenOrClosed> {
         let mut effects = Effects::default();
+        self.topic.environment.fetchers.leave(self);
         let log = {
             let mut state = self.quiesce(self.state.lock());
             state.role = Role::Unassigned;
@@ -296,5 +332,15 @@ fn take_over(
     previous: Option<&Leader>,
 ) -> Leader {
     let now = environment.clock.now();
-    Leader::new(now, term, *settings, log.high_watermark(), log.log_end_offset(), previous)
+    let mut leader =
+        Leader::new(now, term, *settings, log.high_watermark(), log.log_end_offset(), previous);
+    let image = environment.image.load();
+    // Before the first UpdateMetadata nothing is known of who lives.
+    if image.brokers().len() > 0 {
+        let followers: Vec<_> = leader.followers().map(|follower| follower.id).collect();
+        for follower in followers {
+            leader.set_liveness(follower, image.broker(follower).is_some());
+        }
+    }
+    leader
 }

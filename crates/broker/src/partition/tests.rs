@@ -1,8 +1,11 @@
 //! Partitions on a disk in memory that fails when it is told to.
 
+mod following;
+
 use super::*;
 use crate::config::BrokerConfig;
 use crate::partitions::Partitions;
+use crate::replica_fetcher::FetcherSettings;
 use bytes::Bytes;
 use model::{Offset, ProducerEpoch, ProducerId, Sequence};
 use platform::Disk;
@@ -49,6 +52,7 @@ impl World {
         let random = Arc::new(SeededRandom::new(1));
         let (logs, found) = LogDirectories::open(shared, random, config, clock.now()).unwrap();
         let proposals = Arc::default();
+        let image = Arc::new(ArcSwap::from_pointee(ClusterImage::new()));
         let environment = Environment {
             broker_id: BrokerId(0),
             lag_max: Duration::from_secs(30),
@@ -57,7 +61,18 @@ impl World {
             committer: Committer::default(),
             mover: Mover::default(),
             proposals: Box::new(Proposals(Arc::clone(&proposals))),
+            fetchers: ReplicaFetchers::new(FetcherSettings {
+                broker_id: BrokerId(0),
+                broker_epoch: Arc::default(),
+                image: Arc::clone(&image),
+                listener: "PLAINTEXT".into(),
+                replication: BrokerConfig::load(None, &[]).unwrap().config.replication,
+                clock: Arc::clone(&clock) as _,
+            }),
+            image,
         };
+        // These tests fetch by hand.
+        environment.fetchers.stop();
         let partitions = Partitions::new(Arc::new(environment), found);
         Self { disk, clock, partitions, proposals }
     }
@@ -123,6 +138,7 @@ impl World {
                 broker_epoch: None,
                 log_start_offset: Offset(0),
             }),
+            at_follower: false,
         };
         let mut effects = Effects::default();
         let (now, wall) = (self.clock.now(), self.clock.timestamp());
@@ -327,7 +343,7 @@ fn a_follower_that_caught_up_is_proposed_and_counts() {
     assert_eq!(proposal.isr, [(BrokerId(0), None), (BrokerId(1), None)]);
     let waiting = world.append(&batch(), true);
     assert!(waiting.is_pending(), "the maximal ISR counts");
-    world.partition().isr_answered(Err(IsrRefusal::Refused));
+    world.partition().isr_answered(&proposal, Err(IsrRefusal::Refused));
     world.clock.advance(Duration::from_secs(31));
     world.partition().tick();
     assert_eq!(waiting.offset(), Some(1), "the follower is neither in sync nor about to be");

@@ -1,10 +1,11 @@
 //! What janitor and committer do to a partition from time to time.
 
-use super::append::Effects;
+use super::append::{Effects, Unflushed};
 use super::{Log, Partition};
 use model::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::PartitionLog;
 
 /// A log that nobody opened since the start is looked at for old segments this often at most.
 const CLOSED_RETENTION_INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -76,7 +77,7 @@ impl Partition {
     /// committer only.
     pub(crate) fn flush(&self) {
         let mut effects = Effects::default();
-        let (work, unflushed) = {
+        let (work, mut unflushed) = {
             let mut state = self.state.lock();
             let unflushed = match &mut state.work {
                 Some(work) => std::mem::take(&mut work.unflushed),
@@ -93,6 +94,12 @@ impl Partition {
             {
                 flushed = false;
                 self.storage_failed(&failure);
+            }
+            // Appends that were committed meanwhile, and that this flush has made durable.
+            let durable = state.log.opened().map(PartitionLog::durable_offset);
+            if let (Some(work), Some(durable), true) = (&mut state.work, durable, flushed) {
+                let is_durable = |waited: &mut Unflushed| waited.1.last_offset < durable;
+                unflushed.extend(work.unflushed.extract_if(.., is_durable));
             }
         }
         effects.answer_flushed(unflushed, flushed);

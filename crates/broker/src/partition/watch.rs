@@ -11,10 +11,12 @@
 //!
 //! Lock order: a partition's lock, then a watcher's. Wakes run without either.
 
-use model::Offset;
+use model::{BrokerId, Instant, Offset};
 use parking_lot::Mutex;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Something that waits for records.
 pub(crate) trait Wake: Debug + Send {
@@ -37,6 +39,8 @@ pub(crate) enum Isolation {
 #[derive(Debug, Default)]
 pub(crate) struct Watcher {
     state: Mutex<WatcherState>,
+    /// When its reader last fetched, in nanoseconds of the broker's clock; 0 if nobody said.
+    fetched_at: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +76,17 @@ pub(crate) enum News {
 }
 
 impl Watcher {
+    /// Its reader fetches: all its partitions stand where they stood, but for those that it names.
+    pub(crate) fn note_fetch(&self, now: Instant) {
+        let nanos = u64::try_from(now.0.as_nanos()).unwrap_or(u64::MAX);
+        self.fetched_at.fetch_max(nanos, Ordering::Relaxed);
+    }
+
+    /// When its reader last fetched.
+    pub(crate) fn fetched_at(&self) -> Instant {
+        Instant(Duration::from_nanos(self.fetched_at.load(Ordering::Relaxed)))
+    }
+
     /// Forgets the sum and moves the slots with news to `into`: a fetch is about to look at them.
     pub(crate) fn take_ready(&self, into: &mut Vec<u32>) {
         let mut state = self.state.lock();
@@ -149,6 +164,10 @@ pub(crate) struct Subscription {
     pub(super) max_bytes: u64,
     /// Whether exact byte counts matter: its fetches ask for more than one byte.
     pub(super) counts_bytes: bool,
+    /// Set if a follower reads.
+    pub(super) replica: Option<BrokerId>,
+    /// The high watermark that a follower was last told to look for.
+    pub(super) told_high_watermark: Offset,
     /// How much of what is readable from `from` was told.
     pub(super) told_bytes: u64,
     /// Whether the slot is in the watcher's list.
@@ -166,13 +185,25 @@ pub(crate) struct Interest {
     pub(crate) max_bytes: u64,
     /// Whether it waits for more than one byte.
     pub(crate) counts_bytes: bool,
+    /// Set if a follower reads.
+    pub(crate) replica: Option<BrokerId>,
 }
 
 impl Subscription {
     pub(super) fn new(watcher: Arc<Watcher>, slot: u32, interest: Interest) -> Self {
-        let Interest { from, isolation, max_bytes, counts_bytes } = interest;
-        let (told_bytes, is_ready) = (0, false);
-        Self { watcher, slot, from, isolation, max_bytes, counts_bytes, told_bytes, is_ready }
+        let Interest { from, isolation, max_bytes, counts_bytes, replica } = interest;
+        Self {
+            watcher,
+            slot,
+            from,
+            isolation,
+            max_bytes,
+            counts_bytes,
+            replica,
+            told_high_watermark: Offset(-1),
+            told_bytes: 0,
+            is_ready: false,
+        }
     }
 
     pub(super) fn is(&self, watcher: &Arc<Watcher>, slot: u32) -> bool {
@@ -211,7 +242,13 @@ mod tests {
 
     fn subscription(watcher: &Arc<Watcher>, slot: u32) -> Subscription {
         let isolation = Isolation::HighWatermark;
-        let interest = Interest { from: Offset(0), isolation, max_bytes: 100, counts_bytes: true };
+        let interest = Interest {
+            from: Offset(0),
+            isolation,
+            max_bytes: 100,
+            counts_bytes: true,
+            replica: None,
+        };
         Subscription::new(Arc::clone(watcher), slot, interest)
     }
 

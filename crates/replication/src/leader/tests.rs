@@ -219,3 +219,41 @@ fn the_low_watermark_waits_for_live_followers() {
     s.step(Event::LivenessChanged { follower: BrokerId(2), is_live: false });
     assert_eq!(s.leader.low_watermark(Offset(6)), Offset(3));
 }
+
+#[test]
+fn a_session_that_goes_on_fetching_keeps_its_partitions_in_sync() {
+    let mut s = Scenario::new(&[1, 2, 3], 1, 10, 10);
+    s.fetch(2, 10);
+    s.fetch(3, 10);
+    s.now = at(1_000);
+    s.step(Event::StoodAtEnd { follower: BrokerId(2), at: at(999) });
+    s.append(11);
+    assert_eq!(proposed(&s.step(Event::Tick)), Some(vec![1, 2]), "3 was last heard of long ago");
+    s.commit(&[1, 2], 8);
+    s.now = at(1_030);
+    s.step(Event::StoodAtEnd { follower: BrokerId(2), at: at(1_030) });
+    assert_eq!(proposed(&s.step(Event::Tick)), Some(vec![1]), "it does not stand at the end any more");
+}
+
+#[test]
+fn what_a_broker_held_before_it_started_again_counts_for_nothing() {
+    let mut s = Scenario::new(&[1, 2], 1, 0, 0);
+    s.append(10);
+    let fetch = |epoch: i64, offset: i64| {
+        Event::Fetched(FollowerFetch {
+            follower: BrokerId(2),
+            broker_epoch: Some(BrokerEpoch(epoch)),
+            offset: Offset(offset),
+            log_start_offset: Offset(0),
+            leader_log_end_offset: Offset(10),
+        })
+    };
+    assert_eq!(s.step(fetch(20, 10)), advance(10));
+    s.append(12);
+    assert_eq!(s.step(fetch(21, 3)), [], "it has lost what it held");
+    assert_eq!(proposed(&s.step(Event::Tick)), Some(vec![1]), "and is not caught up, whenever it was");
+    assert!(s.leader.is_superseded(BrokerId(2), Some(BrokerEpoch(20))));
+    s.step(fetch(20, 12));
+    let view = s.leader.followers().next().unwrap();
+    assert_eq!(view.log_end_offset, Some(Offset(3)), "a fetch that was late");
+}

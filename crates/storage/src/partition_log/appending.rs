@@ -159,7 +159,9 @@ impl PartitionLog {
             last_offset: rest.last().unwrap_or(&first).0.last_offset,
             max_timestamp: all().map(|(batch, _)| batch.max_timestamp).max().unwrap_or(-1),
         };
-        if incoming.size > self.config.segment_bytes {
+        // A leader whose segments were larger once has batches that a follower must take.
+        let is_taken_whole = origin == Origin::Replication && rest.is_empty();
+        if incoming.size > self.config.segment_bytes && !is_taken_whole {
             return Err(AppendError::RecordListTooLarge {
                 size: incoming.size,
                 segment_bytes: self.config.segment_bytes,

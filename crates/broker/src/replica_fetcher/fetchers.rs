@@ -1,0 +1,191 @@
+//! All fetchers of this broker: who fetches what.
+
+use super::thread::{Fetcher, Mailbox, Message};
+use crate::config::ReplicationSettings;
+use crate::partition::Partition;
+use arc_swap::ArcSwap;
+use metadata::ClusterImage;
+use model::{BrokerId, LeaderEpoch, TopicName};
+use parking_lot::Mutex;
+use platform::Clock;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread::JoinHandle;
+use tracing::error;
+
+/// What fetchers go by.
+#[derive(Debug)]
+pub(crate) struct FetcherSettings {
+    /// This broker.
+    pub(crate) broker_id: BrokerId,
+    /// Its registration; -1 while it has none.
+    pub(crate) broker_epoch: Arc<AtomicI64>,
+    /// Where the other brokers are.
+    pub(crate) image: Arc<ArcSwap<ClusterImage>>,
+    /// The listener that brokers use among themselves.
+    pub(crate) listener: String,
+    /// `replica.*` and `num.replica.fetchers`.
+    pub(crate) replication: ReplicationSettings,
+    /// Time.
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// Where a broker listens.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl FetcherSettings {
+    /// Where `broker` listens to other brokers, if it is registered.
+    pub(super) fn address_of(&self, broker: BrokerId) -> Option<Address> {
+        let image = self.image.load();
+        let endpoint = image.broker(broker)?.endpoint(&self.listener)?;
+        let port = u16::try_from(endpoint.port).ok()?;
+        Some(Address { host: endpoint.host.clone(), port })
+    }
+}
+
+/// All fetchers. Threads come with the first partition of a source broker and go with its last.
+#[derive(Debug)]
+pub(crate) struct ReplicaFetchers {
+    settings: Arc<FetcherSettings>,
+    state: Mutex<State>,
+}
+
+type Key = (BrokerId, usize);
+
+#[derive(Debug, Default)]
+struct State {
+    fetchers: BTreeMap<Key, Running>,
+    /// Which fetcher has a partition.
+    places: HashMap<(TopicName, i32), Key>,
+    /// Threads that were told to end.
+    ending: Vec<JoinHandle<()>>,
+    stopped: bool,
+}
+
+#[derive(Debug)]
+struct Running {
+    mailbox: Arc<Mailbox>,
+    thread: JoinHandle<()>,
+    partitions: usize,
+}
+
+impl ReplicaFetchers {
+    /// None yet.
+    pub(crate) fn new(settings: FetcherSettings) -> Self {
+        Self { settings: Arc::new(settings), state: Mutex::default() }
+    }
+
+    /// This broker's registration, for whoever learns it.
+    pub(crate) fn broker_epoch(&self) -> &Arc<AtomicI64> {
+        &self.settings.broker_epoch
+    }
+
+    /// This broker's registration; -1 while it has none.
+    pub(crate) fn current_broker_epoch(&self) -> i64 {
+        self.settings.broker_epoch.load(Ordering::Relaxed)
+    }
+
+    /// Fetches `partition` from `leader`, in `epoch`, from here on and from nobody else. No partition's
+    /// lock may be held.
+    pub(crate) fn follow(&self, partition: &Arc<Partition>, leader: BrokerId, epoch: LeaderEpoch) {
+        let mut state = self.state.lock();
+        if state.stopped {
+            return;
+        }
+        let count = self.settings.replication.fetchers.max(1);
+        let key = (leader, fetcher_of(&partition.topic.name, partition.index, count));
+        let place = (partition.topic.name.clone(), partition.index);
+        if state.places.get(&place) != Some(&key) {
+            state.leave(&place, partition);
+        }
+        let running = match state.fetchers.get_mut(&key) {
+            Some(running) => running,
+            None => match self.start(key) {
+                Ok(running) => state.fetchers.entry(key).or_insert(running),
+                Err(failure) => {
+                    error!(%partition, %failure, "nobody fetches: the system refuses a thread");
+                    return;
+                }
+            },
+        };
+        running.mailbox.send(Message::Follow(Arc::clone(partition), epoch));
+        if state.places.insert(place, key).is_none()
+            && let Some(running) = state.fetchers.get_mut(&key)
+        {
+            running.partitions += 1;
+        }
+    }
+
+    /// Fetches `partition` no more. What is being appended may still be.
+    pub(crate) fn leave(&self, partition: &Arc<Partition>) {
+        let place = (partition.topic.name.clone(), partition.index);
+        self.state.lock().leave(&place, partition);
+    }
+
+    /// Ends all threads; nothing is appended when this returns.
+    pub(crate) fn stop(&self) {
+        let threads = {
+            let mut state = self.state.lock();
+            state.stopped = true;
+            state.places.clear();
+            let fetchers = std::mem::take(&mut state.fetchers);
+            let mut threads = std::mem::take(&mut state.ending);
+            for running in fetchers.into_values() {
+                running.mailbox.stop();
+                threads.push(running.thread);
+            }
+            threads
+        };
+        for thread in threads {
+            thread.join().expect("a panic would have ended the process");
+        }
+    }
+
+    fn start(&self, (leader, index): Key) -> std::io::Result<Running> {
+        let (mailbox, poll) = Mailbox::new()?;
+        let fetcher =
+            Fetcher::new(Arc::clone(&self.settings), leader, index, Arc::clone(&mailbox), poll);
+        let name = format!("fetcher-{leader}-{index}");
+        let thread = crate::server::spawn(&name, move || fetcher.run())?;
+        Ok(Running { mailbox, thread, partitions: 0 })
+    }
+}
+
+impl State {
+    fn leave(&mut self, place: &(TopicName, i32), partition: &Arc<Partition>) {
+        let Some(key) = self.places.remove(place) else { return };
+        let Some(running) = self.fetchers.get_mut(&key) else { return };
+        running.mailbox.send(Message::Leave(Arc::clone(partition)));
+        running.partitions -= 1;
+        if running.partitions > 0 {
+            return;
+        }
+        if let Some(idle) = self.fetchers.remove(&key) {
+            idle.mailbox.stop();
+            self.ending.push(idle.thread);
+        }
+        self.ending.retain(|thread| !thread.is_finished());
+    }
+}
+
+/// Kafka's choice, by Java's hash of the topic. It shows nowhere, but spreads partitions well enough.
+fn fetcher_of(topic: &str, index: i32, count: usize) -> usize {
+    let hash = topic
+        .encode_utf16()
+        .fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
+    let hash = hash.wrapping_mul(31).wrapping_add(index).unsigned_abs() as usize;
+    hash % count
+}
+
+#[test]
+fn partitions_spread_over_all_fetchers() {
+    let mut counts = [0; 4];
+    (0..400).for_each(|index| counts[fetcher_of("orders", index, 4)] += 1);
+    assert_eq!(counts, [100; 4]);
+    assert_eq!(fetcher_of("orders", 7, 1), 0);
+}

@@ -1,0 +1,484 @@
+//! The loop of one fetcher: take messages, ask, append what was answered.
+
+use super::connection::{ConnectionSettings, ExchangeFailure, LeaderConnection, MESSAGE};
+use super::connection::{Urgency, Waiting};
+use super::fetchers::FetcherSettings;
+use super::followed::{FollowedPartitions, Slot};
+use super::session::FetchSession;
+use crate::partition::{Fetched, FollowFailure, FollowerPosition, Partition};
+use bytes::Bytes;
+use bytestring::ByteString;
+use mio::{Events, Poll, Waker};
+use model::{BrokerId, Instant, LeaderEpoch, Offset};
+use parking_lot::Mutex;
+use protocol::messages::fetch_request::ReplicaState;
+use protocol::messages::fetch_response::{EpochEndOffset, PartitionData};
+use protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use protocol::messages::{FetchRequest, ListOffsetsRequest};
+use protocol::{ErrorCode, Request};
+use replication::truncation::EpochEnd;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tracing::{debug, info, warn};
+
+/// Kafka 3.9's versions between brokers; peers are not asked what they serve.
+const FETCH_BY_ID: i16 = 17;
+const FETCH_BY_NAME: i16 = 12;
+const LIST_OFFSETS: i16 = 9;
+
+/// Wire values of ListOffsets.
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+
+/// A partition that came while a fetch was under way waits so long for its answer before that is given
+/// up.
+const GRACE: Duration = Duration::from_millis(10);
+
+/// Pause after the first failed connection; it doubles up to `replica.fetch.backoff.ms`.
+const FIRST_RECONNECT: Duration = Duration::from_millis(10);
+
+/// What a fetcher is told.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// Follow this partition, in this epoch.
+    Follow(Arc<Partition>, LeaderEpoch),
+    /// Follow it no more.
+    Leave(Arc<Partition>),
+}
+
+/// Where messages to one fetcher are left.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    mail: Mutex<Mail>,
+    waker: Waker,
+}
+
+#[derive(Debug, Default)]
+struct Mail {
+    messages: Vec<Message>,
+    has_additions: bool,
+    stopping: bool,
+}
+
+impl Mailbox {
+    /// A mailbox and the poll that it wakes.
+    pub(super) fn new() -> io::Result<(Arc<Self>, Poll)> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), MESSAGE)?;
+        Ok((Arc::new(Self { mail: Mutex::default(), waker }), poll))
+    }
+
+    pub(super) fn send(&self, message: Message) {
+        {
+            let mut mail = self.mail.lock();
+            mail.has_additions |= matches!(message, Message::Follow(..));
+            mail.messages.push(message);
+        }
+        self.wake();
+    }
+
+    /// Ends the fetcher after what it is appending.
+    pub(super) fn stop(&self) {
+        self.mail.lock().stopping = true;
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Err(error) = self.waker.wake() {
+            warn!(%error, "a replica fetcher cannot be woken; it looks for itself within its wait");
+        }
+    }
+}
+
+/// One fetcher.
+pub(super) struct Fetcher {
+    settings: Arc<FetcherSettings>,
+    leader: BrokerId,
+    client_id: ByteString,
+    mailbox: Arc<Mailbox>,
+    poll: Poll,
+    events: Events,
+    followed: FollowedPartitions,
+    session: FetchSession,
+    connection: Option<LeaderConnection>,
+    /// Connections that failed in a row.
+    failures: u32,
+}
+
+impl Fetcher {
+    pub(super) fn new(
+        settings: Arc<FetcherSettings>,
+        leader: BrokerId,
+        index: usize,
+        mailbox: Arc<Mailbox>,
+        poll: Poll,
+    ) -> Self {
+        let client_id = format!("broker-{}-fetcher-{index}", settings.broker_id.0).into();
+        Self {
+            settings,
+            leader,
+            client_id,
+            mailbox,
+            poll,
+            events: Events::with_capacity(8),
+            followed: FollowedPartitions::default(),
+            session: FetchSession::default(),
+            connection: None,
+            failures: 0,
+        }
+    }
+
+    /// Fetches until the mailbox says stop; the thread's main function.
+    pub(super) fn run(mut self) {
+        loop {
+            let (messages, stopping) = {
+                let mut mail = self.mailbox.mail.lock();
+                mail.has_additions = false;
+                (std::mem::take(&mut mail.messages), mail.stopping)
+            };
+            if stopping {
+                return;
+            }
+            for message in messages {
+                match message {
+                    Message::Follow(partition, epoch) => self.followed.add(&partition, epoch),
+                    Message::Leave(partition) => self.followed.remove(&partition),
+                }
+            }
+            self.followed.end_pauses(self.now());
+            for slot in self.followed.take_unread() {
+                self.read_position(slot);
+            }
+            if !self.followed.has_wishes() {
+                if self.followed.is_empty() {
+                    self.disconnect();
+                }
+                self.sleep_until(self.followed.next_due());
+                continue;
+            }
+            match self.fetch() {
+                Ok(()) => self.failures = 0,
+                // Messages are taken above.
+                Err(ExchangeFailure::Interrupted) => self.disconnect(),
+                Err(failure) => {
+                    self.disconnect();
+                    let pause = self.next_reconnect();
+                    if self.failures == 1 {
+                        info!(leader = self.leader.0, fetcher = %self.client_id, %failure, "lost the leader's broker");
+                    } else {
+                        debug!(leader = self.leader.0, fetcher = %self.client_id, %failure, "still no connection");
+                    }
+                    self.sleep_until(Some(self.now() + pause));
+                }
+            }
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.settings.clock.now()
+    }
+
+    fn next_reconnect(&mut self) -> Duration {
+        let pause = FIRST_RECONNECT.saturating_mul(1 << self.failures.min(16));
+        self.failures = self.failures.saturating_add(1);
+        pause.min(self.settings.replication.fetch_backoff.max(FIRST_RECONNECT))
+    }
+
+    /// Sleeps until there is a message, or `until`.
+    fn sleep_until(&mut self, until: Option<Instant>) {
+        loop {
+            {
+                let mail = self.mailbox.mail.lock();
+                if mail.stopping || !mail.messages.is_empty() {
+                    return;
+                }
+            }
+            let now = self.now();
+            if until.is_some_and(|until| until <= now) {
+                return;
+            }
+            let timeout = until.map(|until| until.since(now));
+            if let Err(error) = self.poll.poll(&mut self.events, timeout)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                warn!(%error, "a replica fetcher cannot sleep");
+                return;
+            }
+        }
+    }
+
+    fn disconnect(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            connection.close(&self.poll);
+        }
+        // The answer that did not come may have told what will not be told again.
+        self.session.lost();
+        self.followed.forget_session();
+    }
+
+    fn read_position(&mut self, slot: Slot) {
+        let Some(followed) = self.followed.get(slot) else { return };
+        let (partition, epoch) = (Arc::clone(&followed.partition), followed.epoch);
+        let result = partition.follower_position(epoch);
+        self.went(slot, result, false);
+    }
+
+    /// What became of a partition's log.
+    fn went(
+        &mut self,
+        slot: Slot,
+        result: Result<FollowerPosition, FollowFailure>,
+        is_served: bool,
+    ) {
+        let failure = match result {
+            Ok(position) => return self.followed.moved(slot, position, is_served),
+            Err(failure) => failure,
+        };
+        let Some(followed) = self.followed.get(slot) else { return };
+        let partition = Arc::clone(&followed.partition);
+        match failure {
+            // A message about it is on its way.
+            FollowFailure::Ended => self.followed.discard(slot),
+            FollowFailure::Moved => self.followed.repeat(slot),
+            FollowFailure::Refused(error) => {
+                warn!(%partition, leader = self.leader.0, %error, "the leader's records are refused");
+                self.delay(slot);
+            }
+            // Said where it happened.
+            FollowFailure::Storage => self.delay(slot),
+            FollowFailure::Offline => self.followed.fail(slot),
+        }
+    }
+
+    fn delay(&mut self, slot: Slot) {
+        let longest = self.settings.replication.fetch_backoff;
+        self.followed.delay(slot, self.now(), longest);
+    }
+
+    /// Sends a request to the leader and waits for the answer.
+    fn ask<R: Request>(
+        &mut self,
+        request: &R,
+        version: i16,
+    ) -> Result<(R::Response, Bytes), ExchangeFailure> {
+        let Self { settings, mailbox, poll, events, connection, .. } = self;
+        let connection = connection.as_mut().expect("connected before anything is asked");
+        let mut urgency = urgency(mailbox, settings);
+        let clock = &*settings.clock;
+        let mut waiting = Waiting { poll, events, clock, urgency: &mut urgency };
+        connection.exchange(request, version, &mut waiting)
+    }
+
+    fn connect(&mut self) -> Result<(), ExchangeFailure> {
+        if self.connection.is_some() {
+            return Ok(());
+        }
+        let Self { settings, mailbox, poll, events, .. } = self;
+        let address = settings.address_of(self.leader).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, "the broker is not registered")
+        })?;
+        let (host, port) = (address.host, address.port);
+        let address = (host.as_str(), port).to_socket_addrs()?.next().ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, "the broker's host has no address")
+        })?;
+        let options = ConnectionSettings {
+            client_id: self.client_id.clone(),
+            timeout: settings.replication.socket_timeout,
+            receive_buffer_bytes: settings.replication.socket_receive_buffer_bytes,
+        };
+        let mut urgency = urgency(mailbox, settings);
+        let clock = &*settings.clock;
+        let mut waiting = Waiting { poll, events, clock, urgency: &mut urgency };
+        self.connection = Some(LeaderConnection::open(address, options, &mut waiting)?);
+        Ok(())
+    }
+
+    /// One fetch, and what comes of it.
+    fn fetch(&mut self) -> Result<(), ExchangeFailure> {
+        self.connect()?;
+        let by_id = self.followed.have_ids();
+        let fields = self.session.next(by_id);
+        let replication = &self.settings.replication;
+        let wishes = self.followed.wishes(&self.session, by_id, replication.fetch_max_bytes);
+        let mut request = FetchRequest {
+            max_wait_ms: millis(replication.fetch_wait_max),
+            min_bytes: replication.fetch_min_bytes,
+            max_bytes: replication.fetch_response_max_bytes,
+            session_id: fields.id,
+            session_epoch: fields.epoch,
+            topics: wishes.topics,
+            forgotten_topics_data: wishes.forgotten,
+            ..Default::default()
+        };
+        let replica_id = self.settings.broker_id.0;
+        let version = if by_id {
+            let replica_epoch = self.settings.broker_epoch.load(Ordering::Relaxed);
+            request.replica_state = ReplicaState { replica_id, replica_epoch };
+            FETCH_BY_ID
+        } else {
+            request.replica_id = replica_id;
+            FETCH_BY_NAME
+        };
+        let (response, frame) = self.ask(&request, version)?;
+        let code = error_code(response.error_code);
+        if code != ErrorCode::None {
+            debug!(leader = self.leader.0, fetcher = %self.client_id, ?code, "the fetch session ends");
+            self.session.refused(code);
+            self.followed.forget_session();
+            let is_session = [
+                ErrorCode::FetchSessionIdNotFound,
+                ErrorCode::InvalidFetchSessionEpoch,
+                ErrorCode::FetchSessionTopicIdError,
+            ];
+            return match is_session.contains(&code) {
+                true => Ok(()),
+                false => Err(ExchangeFailure::Malformed(format!("the fetch is refused: {code:?}"))),
+            };
+        }
+        self.session.answered(response.session_id);
+        if self.session.is_full() {
+            self.followed.forget_session();
+        }
+        let mut out_of_range = Vec::new();
+        for topic in response.responses {
+            for data in topic.partitions {
+                let index = data.partition_index;
+                let found = self.followed.find(by_id, &topic.topic, topic.topic_id, index);
+                if let Some(slot) = found
+                    && self.take_answer(slot, data) == Taken::OutOfRange
+                {
+                    out_of_range.push(slot);
+                }
+            }
+        }
+        if let Some(connection) = &mut self.connection {
+            connection.reclaim(frame);
+        }
+        for slot in out_of_range {
+            self.return_into_range(slot)?;
+        }
+        Ok(())
+    }
+
+    /// What the leader said of one partition.
+    fn take_answer(&mut self, slot: Slot, data: PartitionData) -> Taken {
+        let Some(followed) = self.followed.get(slot) else { return Taken::Settled };
+        let (partition, epoch) = (Arc::clone(&followed.partition), followed.epoch);
+        let Some(from) = followed.position.map(|position| position.offset) else {
+            return Taken::Settled;
+        };
+        let code = error_code(data.error_code);
+        if code == ErrorCode::OffsetOutOfRange {
+            return Taken::OutOfRange;
+        }
+        if code == ErrorCode::FencedLeaderEpoch {
+            info!(%partition, epoch = epoch.0, "the leader is of a newer epoch; waits for the controller");
+            self.followed.fail(slot);
+            return Taken::Settled;
+        }
+        if code != ErrorCode::None {
+            debug!(%partition, epoch = epoch.0, ?code, "the leader refuses");
+            self.delay(slot);
+            return Taken::Settled;
+        }
+        if data.diverging_epoch != EpochEndOffset::default() {
+            let diverging = EpochEnd {
+                epoch: LeaderEpoch(data.diverging_epoch.epoch),
+                end_offset: Offset(data.diverging_epoch.end_offset),
+            };
+            self.went(slot, partition.truncate_as_follower(epoch, from, diverging), false);
+            return Taken::Settled;
+        }
+        // In memory: it was received.
+        let records = data.records.and_then(|records| records.to_bytes().ok()).unwrap_or_default();
+        let is_served = !records.is_empty();
+        let fetched = Fetched {
+            from,
+            records,
+            high_watermark: Offset(data.high_watermark),
+            log_start_offset: Offset(data.log_start_offset),
+        };
+        self.went(slot, partition.append_as_follower(epoch, &fetched), is_served);
+        Taken::Settled
+    }
+
+    /// The leader does not have the offset that was asked for: where does its log begin and end?
+    fn return_into_range(&mut self, slot: Slot) -> Result<(), ExchangeFailure> {
+        let Some(end) = self.offset_of(slot, LATEST)? else { return Ok(()) };
+        let Some(start) = self.offset_of(slot, EARLIEST)? else { return Ok(()) };
+        let Some(followed) = self.followed.get(slot) else { return Ok(()) };
+        let (partition, epoch) = (Arc::clone(&followed.partition), followed.epoch);
+        let Some(position) = followed.position else { return Ok(()) };
+        let result = partition.return_into_range(epoch, position.offset, start, end);
+        let settles = matches!(&result, Ok(next) if *next != position);
+        self.went(slot, result, false);
+        if !settles {
+            // In range by now, or it would be asked for again and again.
+            self.delay(slot);
+        }
+        Ok(())
+    }
+
+    fn offset_of(&mut self, slot: Slot, timestamp: i64) -> Result<Option<Offset>, ExchangeFailure> {
+        let Some(followed) = self.followed.get(slot) else { return Ok(None) };
+        let request = ListOffsetsRequest {
+            replica_id: self.settings.broker_id.0,
+            topics: vec![ListOffsetsTopic {
+                name: followed.topic.clone(),
+                partitions: vec![ListOffsetsPartition {
+                    partition_index: followed.partition.index,
+                    current_leader_epoch: followed.epoch.0,
+                    timestamp,
+                    ..Default::default()
+                }],
+            }],
+            ..Default::default()
+        };
+        let (response, _) = self.ask(&request, LIST_OFFSETS)?;
+        let answers = response.topics.into_iter().flat_map(|topic| topic.partitions);
+        let found = answers
+            .filter(|answer| answer.error_code == ErrorCode::None.code() && answer.offset >= 0)
+            .map(|answer| Offset(answer.offset))
+            .next();
+        if found.is_none() {
+            self.delay(slot);
+        }
+        Ok(found)
+    }
+}
+
+/// What an answer came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    Settled,
+    OutOfRange,
+}
+
+/// How urgent the mailbox's messages are to a fetch under way.
+fn urgency<'a>(
+    mailbox: &'a Mailbox,
+    settings: &'a FetcherSettings,
+) -> impl FnMut() -> Urgency + 'a {
+    let mut grace = None;
+    move || {
+        let mail = mailbox.mail.lock();
+        match (mail.stopping, mail.has_additions) {
+            (true, _) => Urgency::Now,
+            (false, true) => {
+                Urgency::By(*grace.get_or_insert_with(|| settings.clock.now() + GRACE))
+            }
+            (false, false) => Urgency::None,
+        }
+    }
+}
+
+fn error_code(code: i16) -> ErrorCode {
+    ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError)
+}
+
+fn millis(span: Duration) -> i32 {
+    i32::try_from(span.as_millis()).unwrap_or(i32::MAX)
+}
