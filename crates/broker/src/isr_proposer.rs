@@ -189,7 +189,6 @@ fn request(broker: &Broker, proposals: &[IsrProposal], version: i16) -> AlterPar
         broker_id: environment.broker_id.0,
         broker_epoch: environment.fetchers.current_broker_epoch(),
         topics,
-        ..Default::default()
     }
 }
 

@@ -20,4 +20,6 @@ mod leader;
 pub mod truncation;
 
 pub use isr::Isr;
-pub use leader::{Action, Event, FollowerFetch, FollowerView, IsrRefusal, Leader, LeaderSettings, LeaderTerm};
+pub use leader::{
+    Action, Event, FollowerFetch, FollowerView, IsrRefusal, Leader, LeaderSettings, LeaderTerm,
+};

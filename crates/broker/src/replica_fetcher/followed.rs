@@ -46,8 +46,6 @@ enum Standing {
     Delayed(Instant),
     /// Not in this leadership: only a new word of the controller helps.
     Failed,
-    /// Not until somebody says so: it is throttled.
-    HeldBack,
 }
 
 /// All partitions of one thread.
@@ -204,7 +202,7 @@ impl FollowedPartitions {
     pub(super) fn next_due(&self) -> Option<Instant> {
         let until = |&slot: &Slot| match self.get(slot)?.standing {
             Standing::Delayed(until) => Some(until),
-            Standing::Fetching | Standing::Failed | Standing::HeldBack => None,
+            Standing::Fetching | Standing::Failed => None,
         };
         self.delayed.iter().filter_map(until).min()
     }

@@ -232,7 +232,11 @@ fn a_session_that_goes_on_fetching_keeps_its_partitions_in_sync() {
     s.commit(&[1, 2], 8);
     s.now = at(1_030);
     s.step(Event::StoodAtEnd { follower: BrokerId(2), at: at(1_030) });
-    assert_eq!(proposed(&s.step(Event::Tick)), Some(vec![1]), "it does not stand at the end any more");
+    assert_eq!(
+        proposed(&s.step(Event::Tick)),
+        Some(vec![1]),
+        "it does not stand at the end any more"
+    );
 }
 
 #[test]
@@ -251,7 +255,11 @@ fn what_a_broker_held_before_it_started_again_counts_for_nothing() {
     assert_eq!(s.step(fetch(20, 10)), advance(10));
     s.append(12);
     assert_eq!(s.step(fetch(21, 3)), [], "it has lost what it held");
-    assert_eq!(proposed(&s.step(Event::Tick)), Some(vec![1]), "and is not caught up, whenever it was");
+    assert_eq!(
+        proposed(&s.step(Event::Tick)),
+        Some(vec![1]),
+        "and is not caught up, whenever it was"
+    );
     assert!(s.leader.is_superseded(BrokerId(2), Some(BrokerEpoch(20))));
     s.step(fetch(20, 12));
     let view = s.leader.followers().next().unwrap();
