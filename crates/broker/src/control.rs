@@ -445,6 +445,8 @@ impl ConfigListener for DynamicSettings {
                 broker.partitions.set_settings(&name, &topic_settings(&broker, &name));
             }
             ConfigEntity::Broker(_) | ConfigEntity::AllBrokers => apply_broker_settings(&broker),
+            // Nobody pushes metrics here: the image is where they are described from.
+            ConfigEntity::ClientMetrics(_) => {}
         }
     }
 }

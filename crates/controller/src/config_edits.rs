@@ -33,9 +33,12 @@ fn in_context(entity: &ConfigEntity, edit: &ConfigEdit, error: ApiError) -> ApiE
         ConfigEntity::Topic(name) => ("TOPIC", name.to_string()),
         ConfigEntity::Broker(id) => ("BROKER", id.to_string()),
         ConfigEntity::AllBrokers => ("BROKER", String::new()),
+        ConfigEntity::ClientMetrics(name) => ("CLIENT_METRICS", name.to_string()),
     };
     let is_checked_first = kind == "BROKER" && matches!(edit, ConfigEdit::Incremental(_));
-    if error.code != ErrorCode::InvalidRequest || is_checked_first {
+    // A subscription's settings are judged by KRaft's rules, which have no context.
+    let is_subscription = matches!(entity, ConfigEntity::ClientMetrics(_));
+    if error.code != ErrorCode::InvalidRequest || is_checked_first || is_subscription {
         return error;
     }
     let why = error.message.unwrap_or_default();
@@ -149,6 +152,7 @@ fn kind(entity: &ConfigEntity) -> &'static str {
     match entity {
         ConfigEntity::Topic(_) => "topic",
         ConfigEntity::Broker(_) | ConfigEntity::AllBrokers => "broker",
+        ConfigEntity::ClientMetrics(_) => "client metrics",
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) const CONFIG_CHANGES: &str = "/config/changes";
 pub(crate) const CONFIG_CHANGE_PREFIX: &str = "config_change_";
 pub(crate) const TOPIC_CONFIGS: &str = "/config/topics";
 pub(crate) const BROKER_CONFIGS: &str = "/config/brokers";
+/// `ConfigType.CLIENT_METRICS`; made with the first subscription.
+pub(crate) const CLIENT_METRICS_CONFIGS: &str = "/config/client-metrics";
 pub(crate) const LOG_DIR_EVENTS: &str = "/log_dir_event_notification";
 pub(crate) const PRODUCER_IDS: &str = "/latest_producer_id_block";
 
@@ -70,6 +72,7 @@ pub(crate) fn entity_path(entity: &ConfigEntity) -> String {
         ConfigEntity::Topic(name) => format!("topics/{name}"),
         ConfigEntity::Broker(id) => format!("brokers/{id}"),
         ConfigEntity::AllBrokers => "brokers/<default>".into(),
+        ConfigEntity::ClientMetrics(name) => format!("client-metrics/{}", sanitized(name)),
     }
 }
 
@@ -83,8 +86,50 @@ pub(crate) fn parse_entity(path: &str) -> Option<ConfigEntity> {
         ("topics", name) if !name.contains('/') => Some(ConfigEntity::Topic(name.into())),
         ("brokers", "<default>") => Some(ConfigEntity::AllBrokers),
         ("brokers", id) => id.parse().ok().map(|id| ConfigEntity::Broker(BrokerId(id))),
+        ("client-metrics", name) => desanitized(name).map(client_metrics),
         _ => None,
     }
+}
+
+fn client_metrics(name: String) -> ConfigEntity {
+    ConfigEntity::ClientMetrics(name.into())
+}
+
+/// The subscription whose settings lie in the child `node` of [`CLIENT_METRICS_CONFIGS`].
+pub(crate) fn parse_client_metrics(node: &str) -> Option<ConfigEntity> {
+    desanitized(node).map(client_metrics)
+}
+
+/// A free name as part of a path: Kafka's `Sanitizer`, which percent-encodes. It leaves dots alone, but
+/// a store refuses a node that is called `.` or `..`.
+fn sanitized(name: &str) -> String {
+    let dots = name == "." || name == "..";
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'.' if dots => out.push_str("%2E"),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b'_' => out.push(byte.into()),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// The name that [`sanitized`] was given; `None` for what it never makes.
+fn desanitized(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte == b'%' {
+            let (digits, after) = rest.split_at_checked(2)?;
+            rest = after;
+            out.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok().filter(|name| !name.is_empty() && !text.contains('/'))
 }
 
 fn to_json(value: &impl Serialize) -> Vec<u8> {
@@ -516,9 +561,14 @@ mod tests {
             ConfigEntity::Topic("t".into()),
             ConfigEntity::Broker(BrokerId(2)),
             ConfigEntity::AllBrokers,
+            ConfigEntity::ClientMetrics("all".into()),
+            ConfigEntity::ClientMetrics("a/b %ü*+".into()),
+            ConfigEntity::ClientMetrics("..".into()),
         ] {
             assert_eq!(parse_config_change(&config_change(&entity)), Some(entity));
         }
+        let odd = ConfigEntity::ClientMetrics("a/b *".into());
+        assert_eq!(config_path(&odd), "/config/client-metrics/a%2Fb%20%2A");
         let old = br#"{"version":1,"entity_type":"topics","entity_name":"t"}"#;
         assert_eq!(parse_config_change(old), Some(ConfigEntity::Topic("t".into())));
         assert_eq!(parse_config_change(br#"{"version":2,"entity_path":"users/a"}"#), None);

@@ -16,6 +16,8 @@ pub enum ConfigEntity {
     Broker(BrokerId),
     /// Those of every broker that has none of its own (`<default>` in the store, "" on the wire).
     AllBrokers,
+    /// Those of a subscription to clients' metrics (KIP-714), by its name.
+    ClientMetrics(Arc<str>),
 }
 
 /// An entity's settings after a change: they replace the earlier ones whole.

@@ -17,6 +17,7 @@ pub struct ClusterImage {
     pub(crate) topic_configs: Sharded<TopicName, Configs>,
     pub(crate) broker_configs: Arc<BTreeMap<BrokerId, Configs>>,
     pub(crate) all_brokers_configs: Configs,
+    pub(crate) client_metrics: Arc<BTreeMap<Arc<str>, Configs>>,
 }
 
 impl ClusterImage {
@@ -99,6 +100,12 @@ impl ClusterImage {
         &self.all_brokers_configs
     }
 
+    /// The subscriptions to clients' metrics, by name. One without settings does not exist.
+    #[must_use]
+    pub fn client_metrics(&self) -> &BTreeMap<Arc<str>, Configs> {
+        &self.client_metrics
+    }
+
     /// This image with one entity's settings replaced.
     #[must_use]
     pub fn with_configs(&self, change: ConfigChange) -> Self {
@@ -126,6 +133,12 @@ impl ClusterImage {
                 Arc::make_mut(&mut self.broker_configs).insert(id, configs);
             }
             ConfigEntity::AllBrokers => self.all_brokers_configs = configs,
+            ConfigEntity::ClientMetrics(name) if configs.is_empty() => {
+                Arc::make_mut(&mut self.client_metrics).remove(&name);
+            }
+            ConfigEntity::ClientMetrics(name) => {
+                Arc::make_mut(&mut self.client_metrics).insert(name, configs);
+            }
         }
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Difference {
     pub(crate) theirs: String,
     /// What we said.
     pub(crate) ours: String,
+    /// What the innermost element of a list is about in which it lies: a setting's name.
+    pub(crate) of: String,
 }
 
 impl fmt::Display for Difference {
@@ -28,26 +30,35 @@ impl fmt::Display for Difference {
 pub(crate) fn differences(theirs: &[Value], ours: &[Value]) -> Vec<Difference> {
     let mut found = Vec::new();
     let (theirs, ours) = (Value::Array(theirs.to_vec()), Value::Array(ours.to_vec()));
-    compare("", Some(&theirs), Some(&ours), &mut found);
+    compare(("", ""), Some(&theirs), Some(&ours), &mut found);
     for difference in &mut found {
         difference.path = difference.path.trim_start_matches("[]").trim_start_matches('.').into();
     }
     found
 }
 
-fn compare(path: &str, theirs: Option<&Value>, ours: Option<&Value>, found: &mut Vec<Difference>) {
+/// `place` is a path and what the element there is about.
+fn compare(
+    place: (&str, &str),
+    theirs: Option<&Value>,
+    ours: Option<&Value>,
+    found: &mut Vec<Difference>,
+) {
+    let (path, of) = place;
     match (theirs, ours) {
         (Some(theirs), Some(ours)) if theirs == ours => {}
         (Some(Value::Object(theirs)), Some(Value::Object(ours))) => {
             let names = theirs.keys().chain(ours.keys().filter(|name| !theirs.contains_key(*name)));
             for name in names {
-                compare(&format!("{path}.{name}"), theirs.get(name), ours.get(name), found);
+                compare((&format!("{path}.{name}"), of), theirs.get(name), ours.get(name), found);
             }
         }
         (Some(Value::Array(theirs)), Some(Value::Array(ours))) => {
             let path = format!("{path}[]");
             for (theirs, ours) in aligned(&path, theirs, ours) {
-                compare(&path, theirs, ours, found);
+                let of = theirs.or(ours).map(identity).unwrap_or_default();
+                let of = of.replace(['"', '|'], " ");
+                compare((&path, of.trim()), theirs, ours, found);
             }
         }
         _ => {
@@ -56,6 +67,7 @@ fn compare(path: &str, theirs: Option<&Value>, ours: Option<&Value>, found: &mut
                 path: path.to_owned(),
                 theirs: text(theirs),
                 ours: text(ours),
+                of: of.to_owned(),
             });
         }
     }
@@ -94,6 +106,7 @@ pub(crate) struct Allowance {
     path: String,
     theirs: Option<String>,
     ours: Option<String>,
+    of: Option<String>,
     case: Option<String>,
     used: Cell<usize>,
 }
@@ -110,7 +123,7 @@ impl Allowance {
 pub(crate) struct Allowances(Vec<Allowance>);
 
 impl Allowances {
-    /// Lines of `API VERSIONS PATH [theirs=JSON] [ours=JSON] [case=PART] : reason`; `*` is any.
+    /// Lines of `API VERSIONS PATH [theirs=JSON] [ours=JSON] [of=NAME] [case=PART] : reason`; `*` is any.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().enumerate();
         let lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
@@ -147,6 +160,7 @@ impl Allowances {
                 && fits(&allowance.path, &difference.path)
                 && allowance.theirs.as_ref().is_none_or(|theirs| fits(theirs, &difference.theirs))
                 && allowance.ours.as_ref().is_none_or(|ours| fits(ours, &difference.ours))
+                && allowance.of.as_ref().is_none_or(|of| fits(of, &difference.of))
                 && allowance.case.as_ref().is_none_or(|part| case.contains(part))
         })
     }
@@ -193,7 +207,7 @@ fn allowance(line: usize, text: &str) -> Result<Allowance, String> {
     let rest = words.collect::<Vec<_>>().join(" ");
     let option = |name: &str| {
         let start = rest.find(&format!("{name}="))? + name.len() + 1;
-        let end = [" theirs=", " ours=", " case="]
+        let end = [" theirs=", " ours=", " of=", " case="]
             .iter()
             .filter_map(|next| rest[start..].find(next))
             .min()
@@ -208,6 +222,7 @@ fn allowance(line: usize, text: &str) -> Result<Allowance, String> {
         path: path.to_owned(),
         theirs: option("theirs"),
         ours: option("ours"),
+        of: option("of"),
         case: option("case"),
         used: Cell::new(0),
     })
@@ -234,12 +249,32 @@ mod tests {
     }
 
     #[test]
+    fn an_allowance_can_be_for_one_element() {
+        let list = |read_only| {
+            [
+                json!({"configs": [{"name": "a.b", "read_only": true}, {"name": "c", "read_only": read_only}]}),
+            ]
+        };
+        let found = differences(&list(false), &list(true));
+        let allowed = |text: &str| {
+            let allowances = Allowances::parse(text).unwrap();
+            allowances.allows("case", Some(("Fetch", 0)), &found[0])
+        };
+        assert!(allowed("Fetch * configs[].read_only ours=true of=c : because"));
+        assert!(!allowed("Fetch * configs[].read_only ours=true of=a.* : because"));
+    }
+
+    #[test]
     fn an_allowance_is_for_its_versions_and_must_be_used() {
         let text =
             "# comment\nFetch 4-11 answer.x theirs=1 ours=2 : because\nFetch * answer.y : why\n";
         let allowed = Allowances::parse(text).unwrap();
-        let difference =
-            Difference { path: "answer.x".into(), theirs: "1".into(), ours: "2".into() };
+        let difference = Difference {
+            path: "answer.x".into(),
+            theirs: "1".into(),
+            ours: "2".into(),
+            of: String::new(),
+        };
         assert!(!allowed.allows("c", Some(("Fetch", 12)), &difference));
         assert!(allowed.allows("c", Some(("Fetch", 4)), &difference));
         assert_eq!(allowed.unused(), ["line 3: Fetch * answer.y : why"]);

@@ -1,5 +1,6 @@
 //! Starting and stopping the brokers that are compared.
 
+use crate::started::{self, Started};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,28 +22,37 @@ const SETTINGS: &[&str] = &[
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) folder: PathBuf,
-    kind: Kind,
-    _temporary: tempfile::TempDir,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Ours(Child),
-    Peers { script: PathBuf, folders: Vec<PathBuf> },
+    /// In the order in which it was started.
+    started: Vec<Started>,
+    /// Ours; to be waited for once it is ended.
+    child: Option<Child>,
 }
 
 impl Server {
+    fn new(port: u16) -> Result<Self, String> {
+        let temporary = tempfile::tempdir().map_err(|error| error.to_string())?.keep();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut server =
+            Self { address, folder: temporary.clone(), started: Vec::new(), child: None };
+        server.note(Started::Folder(temporary));
+        Ok(server)
+    }
+
+    fn note(&mut self, started: Started) {
+        started.note();
+        self.started.push(started);
+    }
+
     /// Starts us.
     pub(crate) fn ours(binary: &Path, port: u16) -> Result<Self, String> {
-        let temporary = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let folder = temporary.path().join("data");
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut server = Self::new(port)?;
+        server.folder.push("data");
         let mut command = Command::new(binary);
         command.arg("serve");
         let own = [
             "broker.id=1".to_owned(),
-            format!("listeners=PLAINTEXT://{address}"),
-            format!("log.dirs={}", folder.display()),
+            format!("listeners=PLAINTEXT://{}", server.address),
+            format!("log.dirs={}", server.folder.display()),
         ];
         for setting in own.iter().map(String::as_str).chain(SETTINGS.iter().copied()) {
             command.args(["--set", setting]);
@@ -52,36 +62,43 @@ impl Server {
         let both = log.try_clone().map_err(|error| error.to_string())?;
         command.stdin(Stdio::null()).stdout(log).stderr(both);
         let child = command.spawn().map_err(|error| format!("{}: {error}", binary.display()))?;
-        let server = Self { address, folder, kind: Kind::Ours(child), _temporary: temporary };
+        server.note(Started::Process(child.id()));
+        server.child = Some(child);
         server.wait()?;
         Ok(server)
     }
 
     /// Starts Apache Kafka: up to 3.9 with a ZooKeeper, from 4.0 with its own controller.
     pub(crate) fn kafka(script: &Path, version: &str, port: u16) -> Result<Self, String> {
-        let temporary = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let folder = temporary.path().join("kafka");
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let mut folders = vec![folder.clone()];
+        let mut server = Self::new(port)?;
+        let (keeper, kafka) = (server.folder.join("zookeeper"), server.folder.join("kafka"));
+        server.folder = kafka.join("node1");
         let mut arguments = vec![format!("--port={port}"), format!("--version={version}")];
         arguments.push("--heap=512m".into());
         arguments.extend(SETTINGS.iter().map(|setting| format!("--set={setting}")));
-        let mut server = Self {
-            address,
-            folder: folder.join("node1"),
-            kind: Kind::Peers { script: script.to_path_buf(), folders: folders.clone() },
-            _temporary: temporary,
-        };
         if version.starts_with("3.") {
-            let keeper = server._temporary.path().join("zookeeper");
-            folders.push(keeper.clone());
-            server.kind = Kind::Peers { script: script.to_path_buf(), folders };
             let keeper_port = port + 5;
-            peer(script, "zookeeper", &keeper, &[format!("--port={keeper_port}")])?;
+            server.peer(script, "zookeeper", &keeper, &[format!("--port={keeper_port}")])?;
             arguments.push(format!("--zookeeper=127.0.0.1:{keeper_port}"));
         }
-        peer(script, "kafka", &folder, &arguments)?;
+        server.peer(script, "kafka", &kafka, &arguments)?;
         Ok(server)
+    }
+
+    fn peer(
+        &mut self,
+        script: &Path,
+        what: &str,
+        folder: &Path,
+        arguments: &[String],
+    ) -> Result<(), String> {
+        std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+        self.note(Started::Peers { script: script.to_path_buf(), folder: folder.to_path_buf() });
+        let mut command = Command::new(script);
+        command.arg(what).arg(folder).args(arguments).stdout(Stdio::null());
+        let status = command.spawn().and_then(started::wait);
+        let status = status.map_err(|error| format!("{}: {error}", script.display()))?;
+        if status.success() { Ok(()) } else { Err(format!("{} {what} failed", script.display())) }
     }
 
     fn wait(&self) -> Result<(), String> {
@@ -95,31 +112,12 @@ impl Server {
     }
 }
 
-fn peer(script: &Path, what: &str, folder: &Path, arguments: &[String]) -> Result<(), String> {
-    std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-    let status = Command::new(script)
-        .arg(what)
-        .arg(folder)
-        .args(arguments)
-        .stdout(Stdio::null())
-        .status()
-        .map_err(|error| format!("{}: {error}", script.display()))?;
-    if status.success() { Ok(()) } else { Err(format!("{} {what} failed", script.display())) }
-}
-
 impl Drop for Server {
     fn drop(&mut self) {
-        match &mut self.kind {
-            Kind::Ours(child) => {
-                // It may have ended already; either way it is gone after this.
-                let _ = child.kill();
-                let _ = child.wait();
-            }
-            Kind::Peers { script, folders } => {
-                for folder in folders {
-                    let _ = Command::new(&*script).arg("kill").arg(folder).output();
-                }
-            }
+        self.started.iter().rev().for_each(Started::end);
+        if let Some(child) = &mut self.child {
+            // It was killed; all that is wanted is that it is gone.
+            let _ = child.wait();
         }
     }
 }

@@ -569,7 +569,8 @@ impl PartitionLog {
     /// Where `epoch` ends (log-format 3.5).
     #[must_use]
     pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Option<EpochEnd> {
-        if epoch.0 < 0 {
+        // Kafka's "none". Lower ones are before all epochs.
+        if epoch.0 == -1 {
             return None;
         }
         self.epochs.end_offset_for(epoch, self.log_end_offset)

@@ -2,7 +2,7 @@
 
 use super::broker_config::BrokerConfig;
 use super::check;
-use super::definition::{Scope, Status};
+use super::definition::{Definition, Scope, Status};
 use super::definitions::{TOPIC_DEFINITIONS, broker_definition, topic_definition};
 use super::layers::{Layers, Properties, definition_of, listener_key};
 use super::topic;
@@ -194,7 +194,7 @@ const NEEDS_LISTENER_PREFIX: &[&str] = &[
 
 /// Settings that Kafka can change while it runs, but that we read only at the start: a change that would not take
 /// effect is refused rather than stored.
-const FIXED_HERE: &[&str] = &[
+pub(super) const FIXED_HERE: &[&str] = &[
     "listeners",
     "advertised.listeners",
     "listener.security.protocol.map",
@@ -204,11 +204,19 @@ const FIXED_HERE: &[&str] = &[
     "config.providers",
 ];
 
-/// Whether `DescribeConfigs` calls it writable. Kafka 3.9 does not say so of its dynamic-only keys.
+/// Whether `DescribeConfigs` calls it writable. Kafka 3.9 does not say so of its dynamic-only keys; what this broker
+/// refuses to change, whatever the value, is read-only here though it is not in Kafka.
 pub(super) fn is_writable(name: &str) -> bool {
     broker_definition(name).is_some_and(|definition| {
-        definition.scope != Scope::ReadOnly && !definition.is_dynamic_only()
+        definition.scope != Scope::ReadOnly
+            && !definition.is_dynamic_only()
+            && !is_fixed(definition)
     })
+}
+
+/// Whether no change of it is taken at run time, though Kafka takes some.
+pub(super) fn is_fixed(definition: &Definition) -> bool {
+    matches!(definition.status, Status::Refused(_)) || FIXED_HERE.contains(&definition.name)
 }
 
 /// Kafka lets names that it does not know pass, a listener's among them: they may belong to a plugin.

@@ -54,6 +54,8 @@ pub enum ConfigSource {
     StaticBroker,
     /// The definition.
     Default,
+    /// The subscription to clients' metrics itself.
+    ClientMetrics,
 }
 
 impl ConfigSource {
@@ -66,6 +68,7 @@ impl ConfigSource {
             Self::DynamicDefaultBroker => 3,
             Self::StaticBroker => 4,
             Self::Default => 5,
+            Self::ClientMetrics => 7,
         }
     }
 }

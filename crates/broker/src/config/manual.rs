@@ -1,5 +1,6 @@
 //! The manual, `docs/configuration.md`, written from the definitions.
 
+use super::alter::FIXED_HERE;
 use super::definition::{Definition, Importance, Kind, Origin, Scope, Status};
 use super::definitions::areas;
 use super::properties::WITHOUT_A_FILE;
@@ -67,6 +68,9 @@ fn write_key(text: &mut String, definition: &Definition) -> std::fmt::Result {
     };
     let scope = match definition.scope {
         Scope::ReadOnly => "read-only",
+        Scope::PerBroker | Scope::ClusterWide if FIXED_HERE.contains(&definition.name) => {
+            "read-only"
+        }
         Scope::PerBroker => "per broker",
         Scope::ClusterWide => "cluster-wide",
     };

@@ -16,10 +16,12 @@ mod tests;
 mod alter;
 mod broker_config;
 mod check;
+mod client_metrics;
 mod definition;
 mod definitions;
 mod describe;
 mod error;
+mod java_pattern;
 mod layers;
 mod listener;
 mod manual;
@@ -37,6 +39,7 @@ pub use alter::{
     AlterError, validate_cluster_configs, validate_dynamic_broker_configs, validate_topic_configs,
 };
 pub use broker_config::{BrokerConfig, Loaded};
+pub use client_metrics::{describe_client_metrics, validate_client_metrics};
 pub use definition::{Area, Definition, Importance, Kind, Origin, Scope, Status};
 pub use definitions::{areas, broker_definition, topic_definition};
 pub use describe::{

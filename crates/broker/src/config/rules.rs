@@ -4,6 +4,7 @@ use super::alter::{
     AlterError, validate_cluster_configs, validate_dynamic_broker_configs, validate_topic_configs,
 };
 use super::broker_config::BrokerConfig;
+use super::client_metrics::{client_metrics_definition, validate_client_metrics};
 use super::definition::{Definition, Kind};
 use super::definitions::{broker_definition, topic_definition};
 use super::layers::Properties;
@@ -61,15 +62,17 @@ impl ConfigRules for DefinedRules {
             ConfigEntity::Topic(_) => validate_topic_configs(&config, configs),
             ConfigEntity::Broker(_) => validate_dynamic_broker_configs(&config, configs),
             ConfigEntity::AllBrokers => validate_cluster_configs(&config, configs),
+            ConfigEntity::ClientMetrics(name) => validate_client_metrics(name, configs),
         };
         result.map_err(|error| match (error, entity) {
             (AlterError::Configuration(message), _)
             | (AlterError::Value(message), ConfigEntity::Topic(_)) => {
                 ApiError::new(ErrorCode::InvalidConfig, message)
             }
-            (AlterError::Value(message), ConfigEntity::Broker(_) | ConfigEntity::AllBrokers) => {
-                ApiError::new(ErrorCode::InvalidRequest, message)
-            }
+            (
+                AlterError::Value(message),
+                ConfigEntity::Broker(_) | ConfigEntity::AllBrokers | ConfigEntity::ClientMetrics(_),
+            ) => ApiError::new(ErrorCode::InvalidRequest, message),
         })
     }
 }
@@ -78,6 +81,7 @@ fn definition(entity: &ConfigEntity, name: &str) -> Option<&'static Definition> 
     match entity {
         ConfigEntity::Topic(_) => topic_definition(name),
         ConfigEntity::Broker(_) | ConfigEntity::AllBrokers => broker_definition(name),
+        ConfigEntity::ClientMetrics(_) => client_metrics_definition(name),
     }
 }
 

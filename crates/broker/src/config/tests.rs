@@ -188,10 +188,20 @@ fn definitions_state_kafkas_facts() {
     assert_eq!(defined, seen + ours.count(), "a key that Kafka does not know must be called ours");
 }
 
+#[test]
+fn what_is_described_as_writable_can_be_altered_and_nothing_else_can() {
+    let config = BrokerConfig::load(None, &[]).unwrap().config;
+    for one in describe_broker(&config) {
+        let value = one.value.unwrap_or_else(|| "1".into());
+        let altered = alter::check_dynamic_value(&one.name, &value, true);
+        assert_eq!(altered.is_ok(), !one.read_only, "{}: {altered:?}", one.name);
+    }
+}
+
 fn kafka_range(range: &Range) -> String {
     let quoted = |items: &[&str]| format!("[{}]", items.join(", "));
     match range {
-        Range::Any => String::new(),
+        Range::Any | Range::DistinctList => String::new(),
         Range::AtLeast(least) => format!("[{least},...]"),
         Range::Between(least, most) => format!("[{least},...,{most}]"),
         Range::BetweenOr(least, most, other) => format!("[{least},...,{most}] or {other}"),
@@ -230,13 +240,19 @@ fn describe_line(one: &DescribedConfig) -> String {
         .iter()
         .map(|one| format!("{}:{}={}", one.source.code(), one.name, null(&one.value)))
         .collect();
+    // The file is Kafka's; what only we call read-only is told by another test.
+    let is_fixed = broker_definition(&one.name).is_some_and(|definition| {
+        definition.scope != Scope::ReadOnly
+            && !definition.is_dynamic_only()
+            && alter::is_fixed(definition)
+    });
     format!(
         "{}\t{}\t{}\t{}\t{}{}\t{}",
         one.name,
         null(&one.value),
         one.source.code(),
         one.kind.map_or(0, Kind::code),
-        if one.read_only { "r" } else { "w" },
+        if one.read_only && !is_fixed { "r" } else { "w" },
         if one.sensitive { "s" } else { "-" },
         synonyms.join(";")
     )

@@ -1,6 +1,7 @@
 //! DescribeConfigs (key 32), v0 to v4 (KIP-133): v1 sources and synonyms (KIP-226), v3 types and
-//! documentation (KIP-569), v4 flexible. Every setting of topics, of this broker, of all brokers, and of
-//! this broker's loggers, with its value, where that comes from, and what else sets it.
+//! documentation (KIP-569), v4 flexible. Every setting of topics, of this broker, of all brokers, of this
+//! broker's loggers, and of subscriptions to clients' metrics (KIP-714), with its value, where that comes
+//! from, and what else sets it.
 
 use super::admin::{self, invalid_request, resource};
 use crate::Broker;
@@ -93,9 +94,9 @@ fn describe(
             return Err(invalid_request("Client metrics subscription name must not be empty"));
         }
         _ => {
-            return Err(invalid_request(
-                "Config type client-metrics is only supported on KRaft clusters",
-            ));
+            let image = broker.image.load();
+            let set = image.client_metrics().get(name).cloned().unwrap_or_default();
+            config::describe_client_metrics(&set)
         }
     };
     let configs = configs.into_iter().filter(|config| is_wanted(asked, &config.name));

@@ -7,6 +7,7 @@ use crate::error_codes;
 use crate::handlers::find_partition;
 use crate::request::{Outcome, Request};
 use controller::validate_topic_name;
+use protocol::ErrorCode;
 use protocol::messages::DescribeProducersRequest;
 use protocol::messages::describe_producers_response::{
     DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse,
@@ -20,11 +21,16 @@ fn describe_producers(broker: &Arc<Broker>, request: Request<DescribeProducersRe
     let wall = broker.clock.timestamp();
     let producers = |topic: &str, index: i32| {
         if let Err(error) = validate_topic_name(topic) {
-            return Err((error.code, error.message.unwrap_or_default()));
+            return Err((error.code, error.message));
         }
+        if broker.image.load().topic(topic).is_none() {
+            let code = ErrorCode::UnknownTopicOrPartition;
+            return Err((code, Some(code.message().to_owned())));
+        }
+        // Of a topic that exists Kafka says no more than the code.
         find_partition(broker, topic, index)
             .and_then(|partition| partition.producers(wall).map_err(error_codes::refusal))
-            .map_err(|code| (code, code.message().to_owned()))
+            .map_err(|code| (code, None))
     };
     let topics = request.body.topics.iter().map(|topic| TopicResponse {
         name: topic.name.clone(),
@@ -40,7 +46,7 @@ fn describe_producers(broker: &Arc<Broker>, request: Request<DescribeProducersRe
                 Err((code, message)) => PartitionResponse {
                     partition_index: index,
                     error_code: code.code(),
-                    error_message: Some(message.into()),
+                    error_message: message.map(Into::into),
                     ..Default::default()
                 },
             })

@@ -486,7 +486,7 @@ impl Pass<'_> {
         }
         self.remaining = self.remaining.saturating_sub(read.size);
         self.bytes += read.size as u64;
-        match self.compatible(slot, &partition, read) {
+        match self.compatible((slot, max_bytes), &partition, read) {
             Ok(answer) => Answer { is_unfinished: answer.is_unfinished || was_cut, ..answer },
             Err(code) => Answer::error(slot, code),
         }
@@ -554,10 +554,10 @@ impl Pass<'_> {
         Answer::error(slot, code)
     }
 
-    /// Puts what was read into a form that the reader's version knows.
+    /// Puts what was read into a form that the reader's version knows, in so many bytes if that changes them.
     fn compatible(
         &self,
-        slot: &Slot,
+        (slot, max_bytes): (&Slot, usize),
         partition: &Partition,
         read: PartitionRead,
     ) -> Result<Answer, ErrorCode> {
@@ -573,7 +573,7 @@ impl Pass<'_> {
                 if self.limits.replica.is_none() && !settings.down_conversion {
                     return Err(ErrorCode::UnsupportedVersion);
                 }
-                records = older(&records, slot, version)?;
+                records = older(&records, (slot, max_bytes), version)?;
                 size = records.len();
             }
         }
@@ -611,13 +611,16 @@ impl Answer {
 }
 
 /// Converts what was read for consumers of versions 0 to 3.
-fn older(records: &Records, slot: &Slot, version: i16) -> Result<Records, ErrorCode> {
+fn older(
+    records: &Records,
+    (slot, max_bytes): (&Slot, usize),
+    version: i16,
+) -> Result<Records, ErrorCode> {
     let bytes = records.to_bytes().map_err(|_| ErrorCode::KafkaStorageError)?;
     if bytes.is_empty() {
         return Ok(Records::default());
     }
-    let limit = usize::try_from(slot.max_bytes).unwrap_or_default();
-    down_convert(&bytes, fetch_magic(version), Offset(slot.offset), limit, INFLATE_LIMIT)
+    down_convert(&bytes, fetch_magic(version), Offset(slot.offset), max_bytes, INFLATE_LIMIT)
         .map(|converted| Records::from(converted.records))
         .map_err(|error| match error {
             RecordsError::Codec(_) => ErrorCode::UnsupportedCompressionType,

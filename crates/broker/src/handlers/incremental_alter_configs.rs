@@ -1,21 +1,17 @@
 //! IncrementalAlterConfigs (key 44), v0 and v1 (KIP-339): v1 flexible. Sets, resets, appends to and
-//! subtracts from single settings of topics, of this broker, of all brokers, and levels of this broker's
-//! loggers (KIP-412).
+//! subtracts from single settings of topics, of this broker, of all brokers, of subscriptions to clients'
+//! metrics (KIP-714), and levels of this broker's loggers (KIP-412).
 
 use super::admin::{self, invalid_request, outcome, resource};
 use crate::Broker;
 use crate::dispatch::{Api, api};
 use crate::log_levels::{self, LogLevel};
 use crate::request::{Outcome, Request};
-use bytestring::ByteString;
 use controller::{ApiError, ConfigAlteration, ConfigEdit, ConfigOp, ConfigOpKind};
-use metadata::ConfigEntity;
-use model::BrokerId;
 use protocol::ErrorCode;
 use protocol::messages::incremental_alter_configs_request::AlterConfigsResource;
 use protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use protocol::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
-use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 pub(crate) const API: Api = api!(IncrementalAlterConfigsRequest, 0..=1, incremental_alter_configs);
@@ -24,40 +20,28 @@ fn incremental_alter_configs(
     broker: &Arc<Broker>,
     request: Request<IncrementalAlterConfigsRequest>,
 ) -> Outcome {
-    let resources = &request.body.resources;
+    let resources = request.body.resources.iter();
+    let resources = resources.map(|r| (r.resource_type, r.resource_name.clone())).collect();
     let validate_only = request.body.validate_only;
-    let keys: Vec<(i8, ByteString)> =
-        resources.iter().map(|r| (r.resource_type, r.resource_name.clone())).collect();
-    let repeated = repeated(&keys);
-    let mut results: Vec<Result<(), ApiError>> = Vec::with_capacity(resources.len());
-    let mut alterations = Vec::new();
-    for (at, asked) in resources.iter().enumerate() {
-        let planned = match repeated.contains(&at) {
-            true => Err(invalid_request("Each resource must appear at most once.")),
-            false => plan(broker, asked, validate_only),
-        };
-        results.push(planned.map(|alteration| alterations.extend(alteration.map(|a| (at, a)))));
-    }
-    let controller = admin::controller(broker);
-    let request = request.into_parked();
-    broker.control.spawn(async move {
-        let (places, alterations): (Vec<usize>, Vec<_>) = alterations.into_iter().unzip();
-        let altered = match controller {
-            _ if places.is_empty() => Vec::new(),
-            Ok(controller) => controller.alter_configs(alterations, validate_only).await,
-            Err(error) => vec![Err(error); places.len()],
-        };
-        for (place, result) in places.into_iter().zip(altered) {
-            results[place] = result;
-        }
-        let responses = keys.into_iter().zip(results).map(|((resource_type, resource_name), r)| {
-            let (error_code, error_message) = outcome(&r);
-            AlterConfigsResourceResponse { error_code, error_message, resource_type, resource_name }
-        });
-        let responses = responses.collect();
-        request.respond(IncrementalAlterConfigsResponse { responses, ..Default::default() });
-    });
-    Outcome::Parked
+    admin::alter_configs(
+        broker,
+        request,
+        validate_only,
+        resources,
+        |body, at| plan(broker, &body.resources[at], validate_only),
+        |results| {
+            let responses = results.into_iter().map(|((resource_type, resource_name), result)| {
+                let (error_code, error_message) = outcome(&result);
+                AlterConfigsResourceResponse {
+                    error_code,
+                    error_message,
+                    resource_type,
+                    resource_name,
+                }
+            });
+            IncrementalAlterConfigsResponse { responses: responses.collect(), ..Default::default() }
+        },
+    )
 }
 
 /// What is to be altered in the store; nothing for loggers, whose levels are changed here.
@@ -74,34 +58,18 @@ fn plan(
         Ok(ConfigOp { name: config.name.to_string(), kind, value })
     });
     let ops: Vec<ConfigOp> = ops.collect::<Result<_, ApiError>>()?;
-    let mut names: Vec<_> = ops.iter().map(|op| op.name.as_str()).collect();
-    names.sort_unstable();
-    if names.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err(invalid_request("Error due to duplicate config keys"));
-    }
-    let is_null = |op: &&ConfigOp| op.kind != ConfigOpKind::Delete && op.value.is_none();
-    let null: Vec<&str> = ops.iter().filter(is_null).map(|op| op.name.as_str()).collect();
-    if !null.is_empty() {
-        return Err(invalid_request(format!("Null value not supported for : {}", null.join(", "))));
-    }
-    match asked.resource_type {
-        resource::TOPIC => {}
-        resource::BROKER => check_broker_name(broker, &asked.resource_name)?,
-        resource::BROKER_LOGGER => {
-            check_own_id(broker, &asked.resource_name, "Unexpected node id. Expected")?;
-            let changes = log_level_changes(&ops)?;
-            if !validate_only {
-                log_levels::change(changes);
-            }
-            return Ok(None);
+    let is_null = |op: &ConfigOp| op.kind != ConfigOpKind::Delete && op.value.is_none();
+    admin::check_settings(ops.iter().map(|op| (op.name.as_str(), is_null(op))))?;
+    if asked.resource_type == resource::BROKER_LOGGER {
+        admin::check_own_id(broker, &asked.resource_name, "Unexpected node id. Expected")?;
+        let changes = log_level_changes(&ops)?;
+        if !validate_only {
+            log_levels::change(changes);
         }
-        resource::CLIENT_METRICS => return Err(unsupported(asked.resource_type)),
-        kind => return Err(invalid_request(format!("Unknown resource type {kind}"))),
+        return Ok(None);
     }
-    Ok(Some(ConfigAlteration {
-        entity: entity(broker, asked.resource_type, &asked.resource_name)?,
-        edit: ConfigEdit::Incremental(ops),
-    }))
+    let edit = ConfigEdit::Incremental(ops);
+    admin::alteration(broker, asked.resource_type, &asked.resource_name, edit).map(Some)
 }
 
 fn log_level_changes(ops: &[ConfigOp]) -> Result<Vec<(String, Option<LogLevel>)>, ApiError> {
@@ -141,57 +109,4 @@ fn log_level_changes(ops: &[ConfigOp]) -> Result<Vec<(String, Option<LogLevel>)>
         changes.push((op.name.clone(), level));
     }
     Ok(changes)
-}
-
-/// The places of resources that are named more than once.
-pub(super) fn repeated(keys: &[(i8, ByteString)]) -> BTreeSet<usize> {
-    let mut first: HashMap<&(i8, ByteString), usize> = HashMap::new();
-    let mut repeated = BTreeSet::new();
-    for (at, key) in keys.iter().enumerate() {
-        if let Some(&before) = first.get(key) {
-            repeated.extend([before, at]);
-        } else {
-            first.insert(key, at);
-        }
-    }
-    repeated
-}
-
-/// A broker's settings are altered at that broker; no name means all brokers.
-pub(super) fn check_broker_name(broker: &Broker, name: &str) -> Result<(), ApiError> {
-    if name.is_empty() {
-        Ok(())
-    } else {
-        check_own_id(broker, name, "Unexpected broker id, expected")
-    }
-}
-
-fn check_own_id(broker: &Broker, name: &str, words: &str) -> Result<(), ApiError> {
-    let own = admin::own_id(broker);
-    match name.parse::<i32>() {
-        Ok(id) if id == own => Ok(()),
-        Ok(_) => Err(invalid_request(format!("{words} {own}, but received {name}"))),
-        Err(_) => Err(invalid_request(format!("Node id must be an integer, but it is: {name}"))),
-    }
-}
-
-pub(super) fn unsupported(kind: i8) -> ApiError {
-    invalid_request(format!(
-        "AlterConfigs is only supported for topics and brokers, but resource type is {}",
-        resource::name(kind)
-    ))
-}
-
-/// Whose settings a checked resource names.
-pub(super) fn entity(broker: &Broker, kind: i8, name: &str) -> Result<ConfigEntity, ApiError> {
-    match kind {
-        resource::BROKER if name.is_empty() => Ok(ConfigEntity::AllBrokers),
-        resource::BROKER => Ok(ConfigEntity::Broker(BrokerId(admin::own_id(broker)))),
-        _ if name.is_empty() => Err(invalid_request("Default topic resources are not allowed.")),
-        _ if broker.image.load().topic(name).is_none() => Err(ApiError::new(
-            ErrorCode::UnknownTopicOrPartition,
-            format!("The topic '{name}' does not exist."),
-        )),
-        _ => Ok(ConfigEntity::Topic(name.into())),
-    }
 }

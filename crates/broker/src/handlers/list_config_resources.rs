@@ -1,5 +1,5 @@
 //! ListConfigResources (key 74), v0 and v1: what has settings, by kind (KIP-1142). v0 is
-//! ListClientMetricsResources (KIP-1000): subscriptions to clients' metrics, of which we have none.
+//! ListClientMetricsResources (KIP-1000): subscriptions to clients' metrics.
 
 use super::admin::resource;
 use crate::Broker;
@@ -50,5 +50,7 @@ fn list_config_resources(
         image.brokers().map(|broker| broker.id.to_string().into()).collect();
     add(resource::BROKER, brokers.clone());
     add(resource::BROKER_LOGGER, brokers);
+    let subscriptions = image.client_metrics().keys();
+    add(resource::CLIENT_METRICS, subscriptions.map(|name| (&**name).into()).collect());
     request.respond(ListConfigResourcesResponse { config_resources, ..Default::default() })
 }

@@ -20,6 +20,17 @@ impl Driver {
         for entity in [ConfigEntity::AllBrokers, own] {
             self.apply_config(entity).await?;
         }
+        let subscriptions = match self.session.children(znodes::CLIENT_METRICS_CONFIGS, false).await
+        {
+            Ok(names) => names,
+            Err(StoreError::NoNode(_)) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        for name in subscriptions {
+            if let Some(entity) = znodes::parse_client_metrics(&name) {
+                self.apply_config(entity).await?;
+            }
+        }
         let topics = self.session.children(znodes::TOPIC_CONFIGS, false).await?;
         self.announce_topics(topics.into_iter().map(TopicName::from)).await
     }
@@ -60,7 +71,9 @@ impl Driver {
         let slot = match &change.entity {
             ConfigEntity::Broker(id) if *id == self.settings.broker.id => Some(0),
             ConfigEntity::AllBrokers => Some(1),
-            ConfigEntity::Broker(_) | ConfigEntity::Topic(_) => None,
+            ConfigEntity::Broker(_) | ConfigEntity::Topic(_) | ConfigEntity::ClientMetrics(_) => {
+                None
+            }
         };
         if let Some(slot) = slot {
             self.dynamic_unclean[slot] = change.configs.get(UNCLEAN).map(|v| v == "true");
@@ -124,15 +137,28 @@ impl Driver {
         let Some(controller) = controller.map_err(|error| store_error(&error))? else {
             return Err(not_controller());
         };
+        let is_subscription = matches!(entity, ConfigEntity::ClientMetrics(_));
         let data = znodes::config(&after);
-        let write = if exists { Op::set(path, data) } else { Op::create(path, data) };
+        let mut writes = match (exists, is_subscription && after.is_empty()) {
+            (false, true) => return Ok(()),
+            (true, true) => vec![Op::delete(path)],
+            (true, false) => vec![Op::set(path, data)],
+            (false, false) => vec![Op::create(path, data)],
+        };
+        if is_subscription && !exists {
+            let parent = self.session.exists(znodes::CLIENT_METRICS_CONFIGS, false).await;
+            if parent.map_err(|error| store_error(&error))?.is_none() {
+                writes.insert(0, Op::create(znodes::CLIENT_METRICS_CONFIGS, Vec::new()));
+            }
+        }
         let change = Op::Create {
             path: format!("{}/{}", znodes::CONFIG_CHANGES, znodes::CONFIG_CHANGE_PREFIX),
             data: Some(znodes::config_change(&entity).into()),
             mode: CreateMode::PersistentSequential,
         };
         let check = Op::check(znodes::CONTROLLER, controller.version);
-        let written = self.session.multi(vec![check, write, change]).await;
+        let ops = [check].into_iter().chain(writes).chain([change]).collect();
+        let written = self.session.multi(ops).await;
         written.map_err(|error| store_error(&error))?;
         self.announce(ConfigChange { entity, configs: after });
         Ok(())

@@ -61,6 +61,15 @@ fn a_topic_whose_partitions_are_deleted_is_gone_with_its_id_and_settings() {
 }
 
 #[test]
+fn a_subscription_without_settings_does_not_exist() {
+    let change =
+        |configs| ConfigChange { entity: ConfigEntity::ClientMetrics("all".into()), configs };
+    let image = ClusterImage::new().with_configs(change([("match".into(), "".into())].into()));
+    assert_eq!(image.client_metrics()["all"]["match"], "");
+    assert!(image.with_configs(change([].into())).client_metrics().is_empty());
+}
+
+#[test]
 fn an_id_follows_its_topic() {
     let image = ClusterImage::new().apply(update("t", 1, vec![partition(0, 1, 0)])).image;
     let recreated = image.apply(update("t", 2, vec![partition(0, 1, 0)])).image;

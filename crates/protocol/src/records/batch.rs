@@ -116,7 +116,7 @@ impl<'a> Batch<'a> {
     /// The codec.
     ///
     /// # Errors
-    /// [`RecordsError::Codec`] or [`RecordsError::Unreadable`] for a number that this magic does not have.
+    /// [`RecordsError::Invalid`] or as [`Compression::from_id`] for a number that this magic does not have.
     pub fn compression(&self) -> Result<Compression, RecordsError> {
         match &self.kind {
             Kind::V2(header) => header.attributes.compression(),

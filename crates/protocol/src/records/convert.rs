@@ -33,7 +33,8 @@ pub const fn fetch_magic(version: i16) -> u8 {
     }
 }
 
-/// Converts `input` to `magic`, batch by batch, until the result has reached `max_bytes`.
+/// Converts `input` to `magic`, batch by batch, as long as the result stays within `max_bytes`. The first batch is
+/// converted whole, however large; of a later one, so many messages as fit.
 ///
 /// Records of uncompressed batches below `fetch_offset` are left out, because librdkafka relies on it;
 /// older consumers skip those of compressed ones themselves. If `input` holds no whole batch nothing
@@ -54,7 +55,8 @@ pub fn down_convert(
     let mut next_offset = None;
     for batch in Batches::new(input) {
         let batch = batch?;
-        if !out.is_empty() && out.len() >= max_bytes {
+        let before = out.len();
+        if before > 0 && before >= max_bytes {
             break;
         }
         let codec = batch.compression()?;
@@ -71,10 +73,31 @@ pub fn down_convert(
             converted_records +=
                 convert(&batch, codec, magic, fetch_offset, inflate_limit, &mut out)?;
         }
+        if before > 0 && out.len() > max_bytes {
+            let whole = whole_messages(&out[before..max_bytes]);
+            out.truncate(before + whole);
+            break;
+        }
         next_offset = Some(Offset(batch.last_offset().0.saturating_add(1)));
     }
     let next_offset = next_offset.unwrap_or(fetch_offset);
     Ok(DownConverted { records: out.into(), next_offset, converted_records })
+}
+
+/// The length of the messages that are whole in `set`.
+fn whole_messages(set: &[u8]) -> usize {
+    let mut end = 0;
+    // An offset, then the length of the rest.
+    while let Some(length) = set.get(end + 8..end + 12) {
+        let length = length.try_into().map(u32::from_be_bytes).expect("four bytes");
+        let next =
+            usize::try_from(length).map_or(usize::MAX, |length| length.saturating_add(end + 12));
+        if next > set.len() {
+            break;
+        }
+        end = next;
+    }
+    end
 }
 
 fn convert(

@@ -81,11 +81,11 @@ impl<'a> LegacyMessage<'a> {
     /// The codec of the message set in the value.
     ///
     /// # Errors
-    /// [`RecordsError::Codec`] for zstd, which these formats do not have; [`RecordsError::Unreadable`] for
+    /// [`RecordsError::Invalid`] for zstd, which these formats do not have; as [`Compression::from_id`] for
     /// unused numbers.
     pub fn compression(&self) -> Result<Compression, RecordsError> {
         match Compression::from_id(self.attributes & 0b111)? {
-            Compression::Zstd => Err(RecordsError::Codec("zstd in a message set".into())),
+            Compression::Zstd => Err(RecordsError::invalid("zstd in a message set")),
             codec @ (Compression::None
             | Compression::Gzip
             | Compression::Snappy

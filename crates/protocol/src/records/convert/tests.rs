@@ -45,6 +45,22 @@ fn a_compressed_set_has_the_last_offset_outside_and_relative_ones_inside() {
 }
 
 #[test]
+fn the_first_batch_is_whole_and_of_later_ones_what_fits_is_sent() {
+    let two: Bytes = [batch(Compression::None, 0), batch(Compression::None, 3)].concat().into();
+    let count = |input: &Bytes, max_bytes| {
+        let converted = down_convert(input, 1, Offset(0), max_bytes, 1 << 20).unwrap();
+        (messages(&converted.records).len(), converted.records.len())
+    };
+    let one = count(&two, 1).1 / 3;
+    assert_eq!(count(&two, 1), (3, 3 * one));
+    assert_eq!(count(&two, 4 * one - 1), (3, 3 * one));
+    assert_eq!(count(&two, 4 * one), (4, 4 * one));
+    assert_eq!(count(&two, 6 * one), (6, 6 * one));
+    let set: Bytes = [batch(Compression::None, 0), batch(Compression::Gzip, 3)].concat().into();
+    assert_eq!(count(&set, 3 * one + 20), (3, 3 * one), "a set is sent whole or not at all");
+}
+
+#[test]
 fn control_batches_are_left_out_and_zstd_has_no_old_number() {
     let end = EndTransaction { committed: true, coordinator_epoch: 1 };
     let marker = end.batch(ProducerId(1), ProducerEpoch(0), Timestamp(1));
