@@ -1,18 +1,20 @@
 //! What the controller tells this broker: the only source of its view of the cluster.
 //!
 //! LeaderAndIsr gives partitions their roles, UpdateMetadata makes the image that clients see,
-//! StopReplica ends roles and deletes logs. One is carried out at a time, on the caller's thread:
-//! the control runtime. Source: Kafka's `ReplicaManager` and `ZkMetadataCache`.
+//! StopReplica ends roles and deletes logs. They come in process or by socket and are carried out
+//! one at a time, on the control runtime. Source: Kafka's `ReplicaManager` and `ZkMetadataCache`.
 
 use crate::Broker;
 use crate::error_codes;
 use crate::groups::OFFSETS_TOPIC;
 use crate::partition::{Assignment, PartitionSettings};
-use controller::{Answering, ConfigListener, ConfigReader, ControlChannel, ControlChannels};
-use controller::{ControlRequest, ControlResponse, NoAnswer};
+use controller::{ConfigListener, ConfigReader, ControlRequest, ControlResponse};
+use controller::{ControllerHandle, NoAnswer};
 use metadata::{BrokerImage, ConfigChange, ConfigEntity, Endpoint, MetadataDelta};
 use metadata::{PartitionDelta, PartitionImage, SecurityProtocol, TopicDelta};
-use model::{BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, TopicId, TopicName};
+use model::{
+    BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, TopicId, TopicName,
+};
 use protocol::ErrorCode;
 use protocol::messages::leader_and_isr_request::LeaderAndIsrPartitionState;
 use protocol::messages::leader_and_isr_response::{
@@ -26,7 +28,7 @@ use protocol::messages::update_metadata_request::{
 use protocol::messages::{LeaderAndIsrRequest, LeaderAndIsrResponse, StopReplicaRequest};
 use protocol::messages::{StopReplicaResponse, UpdateMetadataRequest, UpdateMetadataResponse};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak, mpsc};
+use std::sync::{Arc, OnceLock, Weak};
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::warn;
 
@@ -37,152 +39,46 @@ const BEING_DELETED: i32 = -2;
 /// Wire value of a leader epoch in a StopReplica that deletes.
 const DELETION_EPOCH: i32 = -2;
 
-/// The ways from the controller in this process to brokers.
-#[derive(Clone, Debug)]
-pub(crate) struct LocalChannels {
-    own_id: BrokerId,
-    control: Arc<LocalControl>,
+/// Wire value of a leader epoch that an old controller does not know.
+pub(crate) const UNKNOWN_EPOCH: i32 = -1;
+
+/// How far the controller's requests have come, and what is needed to carry them out.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    /// Looks the settings of new topics up; there once the broker has joined its cluster.
+    configs: OnceLock<ConfigReader>,
+    /// The highest controller epoch that was seen. Held while a request is carried out: one at a time.
+    highest: AsyncMutex<ControllerEpoch>,
 }
 
-impl LocalChannels {
-    /// The way to `broker`, which looks settings up with `configs`; `first_update` hears once when the
-    /// broker knows its cluster.
-    pub(crate) fn new(
-        broker: &Arc<Broker>,
-        configs: ConfigReader,
-        first_update: mpsc::Sender<()>,
-    ) -> Self {
-        let control = LocalControl {
-            broker: Arc::downgrade(broker),
-            configs,
-            progress: AsyncMutex::new(Progress {
-                controller_epoch: ControllerEpoch::default(),
-                first_update: Some(first_update),
-            }),
-        };
-        let own_id = broker.partitions.environment().broker_id;
-        Self { own_id, control: Arc::new(control) }
+impl Control {
+    /// From now on settings can be looked up.
+    pub(crate) fn set_config_reader(&self, configs: ConfigReader) {
+        assert!(self.configs.set(configs).is_ok(), "a broker joins its cluster once");
     }
 }
 
-impl ControlChannels for LocalChannels {
-    fn open(&self, broker: &BrokerImage) -> Arc<dyn ControlChannel> {
-        if broker.id == self.own_id {
-            return Arc::new(ToSelf(Arc::clone(&self.control)));
-        }
-        warn!(broker = broker.id.0, "a broker beside this one is registered; it is not led");
-        Arc::new(ToNobody)
-    }
-}
-
-/// The way to a broker that cannot be reached.
-#[derive(Debug)]
-struct ToNobody;
-
-impl ControlChannel for ToNobody {
-    fn send(&self, _request: ControlRequest) -> Answering {
-        Box::pin(std::future::ready(Err(NoAnswer)))
-    }
-}
-
-/// The way to this broker.
-#[derive(Debug)]
-struct ToSelf(Arc<LocalControl>);
-
-impl ControlChannel for ToSelf {
-    fn send(&self, request: ControlRequest) -> Answering {
-        let control = Arc::clone(&self.0);
-        Box::pin(async move { control.carry_out(request).await })
-    }
-}
-
-#[derive(Debug)]
-struct LocalControl {
-    /// The broker holds the controller, which holds this.
-    broker: Weak<Broker>,
-    configs: ConfigReader,
-    /// Held while a request is carried out: one at a time.
-    progress: AsyncMutex<Progress>,
-}
-
-#[derive(Debug)]
-struct Progress {
-    /// The highest controller epoch that was seen.
-    controller_epoch: ControllerEpoch,
-    first_update: Option<mpsc::Sender<()>>,
-}
-
-impl LocalControl {
-    async fn carry_out(&self, request: ControlRequest) -> Result<ControlResponse, NoAnswer> {
-        let mut progress = self.progress.lock().await;
-        if let ControlRequest::LeaderAndIsr(request) = &request {
-            self.learn_settings(request).await?;
-        }
-        let broker = self.broker.upgrade().ok_or(NoAnswer)?;
-        let is_update = matches!(request, ControlRequest::UpdateMetadata(_));
-        let response = carry_out(&broker, request, &mut progress.controller_epoch);
-        if is_update && let Some(first_update) = progress.first_update.take() {
-            // Nobody waits if the start was given up.
-            first_update.send(()).ok();
-        }
-        Ok(response)
-    }
-
-    /// A topic's log is created with the topic's own settings, which nobody announces before.
-    async fn learn_settings(&self, request: &LeaderAndIsrRequest) -> Result<(), NoAnswer> {
-        let broker = self.broker.upgrade().ok_or(NoAnswer)?;
-        let new: Vec<_> = request
-            .topic_states
-            .iter()
-            .map(|topic| TopicName::from(&*topic.topic_name))
-            .filter(|topic| !broker.partitions.hosts(topic))
-            .collect();
-        if new.is_empty() {
-            return Ok(());
-        }
-        let settings = self.configs.topics(&new).await.map_err(|error| {
-            warn!(%error, "the settings of new topics cannot be read");
-            NoAnswer
-        })?;
-        let changes = new
-            .into_iter()
-            .zip(settings)
-            .map(|(topic, configs)| ConfigChange { entity: ConfigEntity::Topic(topic), configs });
-        let changes: Vec<_> = changes.filter(|change| !change.configs.is_empty()).collect();
-        if !changes.is_empty() {
-            broker.image.rcu(|image| image.with_all_configs(changes.clone()));
-        }
-        Ok(())
-    }
-}
-
-fn carry_out(
+/// Does what the controller says, whichever way it came.
+///
+/// # Errors
+/// [`NoAnswer`]: it cannot be done now, and the controller is to say it again.
+pub(crate) async fn carry_out(
     broker: &Arc<Broker>,
     request: ControlRequest,
-    highest: &mut ControllerEpoch,
-) -> ControlResponse {
-    let (epoch, controller) = match &request {
-        ControlRequest::LeaderAndIsr(request) => (request.controller_epoch, request.controller_id),
-        ControlRequest::UpdateMetadata(request) => {
-            (request.controller_epoch, request.controller_id)
-        }
-        ControlRequest::StopReplica(request) => (request.controller_epoch, request.controller_id),
-    };
-    let epoch = ControllerEpoch(epoch);
-    let is_stale = epoch < *highest;
-    if is_stale {
-        warn!(controller, epoch = epoch.0, newest = highest.0, "a controller of the past speaks");
-    } else {
-        *highest = epoch;
-    }
-    let refusal = is_stale.then_some(ErrorCode::StaleControllerEpoch);
-    match request {
+) -> Result<ControlResponse, NoAnswer> {
+    let mut highest = broker.told.highest.lock().await;
+    let refusal = refusal(broker, &request, &mut highest);
+    let response = match request {
         ControlRequest::LeaderAndIsr(request) => {
+            if refusal.is_none() {
+                learn_settings(broker, &request).await?;
+            }
             ControlResponse::LeaderAndIsr(leader_and_isr(broker, request, refusal))
         }
         ControlRequest::UpdateMetadata(request) => {
             if refusal.is_none() {
                 update_metadata(broker, request);
+                broker.readiness.set();
             }
             let error_code = refusal.unwrap_or(ErrorCode::None).code();
             ControlResponse::UpdateMetadata(UpdateMetadataResponse { error_code })
@@ -190,7 +86,62 @@ fn carry_out(
         ControlRequest::StopReplica(request) => {
             ControlResponse::StopReplica(stop_replica(broker, request, refusal))
         }
+    };
+    Ok(response)
+}
+
+/// Why a request is not carried out: it is meant for an earlier registration of this broker, or comes
+/// from a controller of the past. In this order, as in Kafka.
+fn refusal(
+    broker: &Broker,
+    request: &ControlRequest,
+    highest: &mut ControllerEpoch,
+) -> Option<ErrorCode> {
+    let (controller, epoch, broker_epoch) = match request {
+        ControlRequest::LeaderAndIsr(r) => (r.controller_id, r.controller_epoch, r.broker_epoch),
+        ControlRequest::UpdateMetadata(r) => (r.controller_id, r.controller_epoch, r.broker_epoch),
+        ControlRequest::StopReplica(r) => (r.controller_id, r.controller_epoch, r.broker_epoch),
+    };
+    let own = broker.controller.get().map_or(BrokerEpoch(-1), ControllerHandle::broker_epoch);
+    // A greater one is our next, which we have not heard of yet ourselves.
+    if broker_epoch != -1 && BrokerEpoch(broker_epoch) < own {
+        warn!(controller, broker_epoch, own = own.0, "a request for an earlier registration");
+        return Some(ErrorCode::StaleBrokerEpoch);
     }
+    let epoch = ControllerEpoch(epoch);
+    if epoch < *highest {
+        warn!(controller, epoch = epoch.0, newest = highest.0, "a controller of the past speaks");
+        return Some(ErrorCode::StaleControllerEpoch);
+    }
+    *highest = epoch;
+    None
+}
+
+/// A topic's log is created with the topic's own settings, which nobody announces before.
+async fn learn_settings(broker: &Broker, request: &LeaderAndIsrRequest) -> Result<(), NoAnswer> {
+    let new: Vec<_> = request
+        .topic_states
+        .iter()
+        .map(|topic| TopicName::from(&*topic.topic_name))
+        .filter(|topic| !broker.partitions.hosts(topic))
+        .collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    let configs = broker.told.configs.get().ok_or(NoAnswer)?;
+    let settings = configs.topics(&new).await.map_err(|error| {
+        warn!(%error, "the settings of new topics cannot be read");
+        NoAnswer
+    })?;
+    let changes = new
+        .into_iter()
+        .zip(settings)
+        .map(|(topic, configs)| ConfigChange { entity: ConfigEntity::Topic(topic), configs });
+    let changes: Vec<_> = changes.filter(|change| !change.configs.is_empty()).collect();
+    if !changes.is_empty() {
+        broker.image.rcu(|image| image.with_all_configs(changes.clone()));
+    }
+    Ok(())
 }
 
 /// Gives partitions their roles. A refusal as a whole is repeated on each partition.
@@ -406,8 +357,7 @@ fn stop(broker: &Arc<Broker>, topic: &str, state: &StopReplicaPartitionState) ->
         .partitions
         .find(topic, state.partition_index)
         .and_then(|partition| partition.leader_epoch());
-    // An old controller sends -1 for an epoch that it does not know.
-    let is_exempt = state.leader_epoch == DELETION_EPOCH || state.leader_epoch == -1;
+    let is_exempt = state.leader_epoch == DELETION_EPOCH || state.leader_epoch == UNKNOWN_EPOCH;
     if !is_exempt && current.is_some_and(|current| LeaderEpoch(state.leader_epoch) < current) {
         return ErrorCode::FencedLeaderEpoch;
     }

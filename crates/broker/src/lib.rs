@@ -3,6 +3,7 @@
 //! Everything that a handler needs hangs off [`Broker`]. Nothing in a handler awaits, so a simulator
 //! runs whole brokers by feeding [`connection::ConnectionCore`] and moving the clock.
 
+mod channels;
 mod committer;
 pub mod config;
 pub mod connection;
@@ -23,6 +24,7 @@ mod partition;
 mod partitions;
 mod producer_ids;
 pub mod reactor;
+mod readiness;
 pub mod refusals;
 mod replica_fetcher;
 pub mod request;
@@ -30,11 +32,13 @@ pub mod server;
 pub mod timer;
 
 use crate::config::BrokerConfig;
+use crate::control::Control;
 use crate::fetch_session::FetchSessions;
 use crate::groups::Groups;
 use crate::partitions::Partitions;
 use crate::producer_ids::ProducerIds;
 use crate::reactor::ReceiveBudget;
+use crate::readiness::Readiness;
 use crate::refusals::Refusals;
 use crate::timer::TimerService;
 use arc_swap::ArcSwap;
@@ -68,6 +72,10 @@ pub struct Broker {
     /// What is said about connections that we close.
     pub refusals: Refusals,
     pub(crate) receive_budget: ReceiveBudget,
+    /// Whether the controller has told this broker of its cluster.
+    pub(crate) readiness: Readiness,
+    /// What the controller has told this broker.
+    pub(crate) told: Control,
     /// The partitions on this broker.
     pub(crate) partitions: Partitions,
     /// Incremental fetch sessions.

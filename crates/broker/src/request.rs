@@ -115,7 +115,7 @@ impl ConnectionContext {
         self.token
     }
 
-    fn complete(&self, sequence: u64, completion: Completion) {
+    pub(crate) fn complete(&self, sequence: u64, completion: Completion) {
         self.home.complete(self.token, sequence, completion);
     }
 }

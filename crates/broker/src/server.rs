@@ -1,9 +1,10 @@
 //! A running broker: its threads, from start to stop.
 
 use crate::Broker;
+use crate::channels::Channels;
 use crate::committer::Committer;
 use crate::config::{self, BrokerConfig, DefinedRules, ReplicaPlacement};
-use crate::control::{DynamicSettings, LocalChannels};
+use crate::control::{Control, DynamicSettings};
 use crate::fetch_session::FetchSessions;
 use crate::groups::Groups;
 use crate::inbox::{Inbox, News};
@@ -16,6 +17,7 @@ use crate::partition;
 use crate::partitions::Partitions;
 use crate::producer_ids::{ProducerIdBlock, ProducerIdSource, ProducerIds};
 use crate::reactor::{Reactor, ReactorSettings, ReceiveBudget};
+use crate::readiness::Readiness;
 use crate::refusals::Refusals;
 use crate::replica_fetcher::{FetcherSettings, ReplicaFetchers};
 use crate::timer::TimerService;
@@ -25,13 +27,13 @@ use controller::{ControllerError, ControllerHandle, ControllerSettings, Membersh
 use coordination::Store;
 use coordination::local::LocalStore;
 use metadata::{BrokerImage, ClusterImage, Endpoint, SecurityProtocol};
-use model::{BrokerEpoch, BrokerId, TopicId};
+use model::{BrokerId, TopicId};
 use platform::{Clock, Disk, Random};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -127,8 +129,17 @@ pub struct Server {
     janitor_stop: JanitorStop,
     committer: JoinHandle<()>,
     mover: JoinHandle<()>,
-    store: Arc<LocalStore>,
-    broker_epoch: BrokerEpoch,
+    /// The embedded store, if the broker has one.
+    store: Option<Arc<LocalStore>>,
+}
+
+/// Where a broker finds its cluster.
+#[derive(Debug)]
+enum StoreChoice {
+    /// In its own embedded store: it is a cluster of one.
+    Embedded,
+    /// In a store that others share.
+    Shared(Arc<dyn Store>),
 }
 
 #[derive(Debug)]
@@ -143,6 +154,26 @@ impl Server {
     /// # Errors
     /// [`StartError`]; nothing is left running.
     pub fn start(config: BrokerConfig, environment: Environment) -> Result<Self, StartError> {
+        Self::start_with(config, environment, StoreChoice::Embedded)
+    }
+
+    /// As [`Self::start`], as one broker of the cluster whose metadata are in `store`.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub fn start_on(
+        config: BrokerConfig,
+        environment: Environment,
+        store: Arc<dyn Store>,
+    ) -> Result<Self, StartError> {
+        Self::start_with(config, environment, StoreChoice::Shared(store))
+    }
+
+    fn start_with(
+        config: BrokerConfig,
+        environment: Environment,
+        store: StoreChoice,
+    ) -> Result<Self, StartError> {
         raise_descriptor_limit();
         let (sockets, listeners) = open_listeners(&config)?;
         let polls =
@@ -151,8 +182,14 @@ impl Server {
         let network = config.network.clone();
         let proposer = IsrProposer::default();
         let partitions = open_partitions(&config, &environment, &proposer)?;
-        let store = open_store(&config, &environment)?;
-        let membership = join_cluster(&control, &store, &partitions, &environment)?;
+        let (shared, store) = match store {
+            StoreChoice::Shared(store) => (store, None),
+            StoreChoice::Embedded => {
+                let store = open_store(&config, &environment)?;
+                (Arc::clone(&store) as _, Some(store))
+            }
+        };
+        let membership = join_cluster(&control, shared, &partitions, &environment)?;
         let committer = partitions.environment().committer.clone();
         let controller = Arc::new(OnceLock::new());
         let producer_ids = ProducerIds::new(Box::new(ControllerIds {
@@ -180,6 +217,8 @@ impl Server {
             timers: TimerService::new(polls.len()),
             control: control.handle.clone(),
             refusals: Refusals::default(),
+            readiness: Readiness::default(),
+            told: Control::default(),
             receive_budget: ReceiveBudget::new(
                 network.queued_max_request_bytes.map_or(DEFAULT_RECEIVE_BUDGET, |bytes| {
                     usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -187,9 +226,7 @@ impl Server {
             ),
         });
 
-        let broker_epoch = start_controller(&control, membership, &broker, &listeners)?;
-        let fetchers = &broker.partitions.environment().fetchers;
-        fetchers.broker_epoch().store(broker_epoch.0, Ordering::Relaxed);
+        start_controller(&control, membership, &broker, &listeners)?;
 
         control.handle.spawn(proposer.run(Arc::downgrade(&broker)));
         let committer = spawn("committer", move || committer.run())?;
@@ -236,15 +273,12 @@ impl Server {
         let (acceptor, acceptor_stop) =
             Acceptor::new(sockets, socket_settings(&network), Admissions::new(limits), doors)?;
         let acceptor = spawn("acceptor", move || acceptor.run())?;
-        for listener in &listeners {
-            info!(
-                listener = %listener.name,
-                bound = %listener.bound,
-                advertised = %listener.advertised(),
-                "listening"
-            );
-        }
-        Ok(Self {
+        let (told, ready) = mpsc::channel();
+        // Nobody waits if the start was given up.
+        broker.readiness.when_ready(move || {
+            told.send(()).ok();
+        });
+        let server = Self {
             broker,
             listeners,
             acceptor,
@@ -257,8 +291,20 @@ impl Server {
             committer,
             mover,
             store,
-            broker_epoch,
-        })
+        };
+        if ready.recv_timeout(ELECTION_PATIENCE).is_err() {
+            server.kill();
+            return Err(StartError::NoController);
+        }
+        for listener in &server.listeners {
+            info!(
+                listener = %listener.name,
+                bound = %listener.bound,
+                advertised = %listener.advertised(),
+                "listening"
+            );
+        }
+        Ok(server)
     }
 
     /// What the handlers share.
@@ -277,8 +323,7 @@ impl Server {
     pub fn stop(self, bound: Duration) {
         let Self { broker, acceptor, acceptor_stop, reactors, reactor_ended, control, .. } = self;
         let (janitor, janitor_stop, committer) = (self.janitor, self.janitor_stop, self.committer);
-        let mover = self.mover;
-        let (store, broker_epoch) = (self.store, self.broker_epoch);
+        let (mover, store) = (self.mover, self.store);
         let deadline = broker.clock.now() + bound;
         acceptor_stop.stop();
         join(acceptor);
@@ -297,12 +342,15 @@ impl Server {
         for reactor in reactors {
             join(reactor.thread);
         }
-        if let Some(controller) = broker.controller.get() {
+        let broker_epoch = broker.controller.get().map(|controller| {
             control.handle.block_on(controller.stop());
-        }
+            controller.broker_epoch()
+        });
         control.stop();
         broker.partitions.environment().fetchers.stop();
-        store.shut_down();
+        if let Some(store) = store {
+            store.shut_down();
+        }
         janitor_stop.stop();
         join(janitor);
         broker.partitions.environment().mover.stop();
@@ -311,8 +359,33 @@ impl Server {
         join(committer);
         broker.partitions.close();
         // Directories whose logs were not all closed cleanly get no marker.
-        broker.partitions.environment().logs.close(Some(broker_epoch.0));
+        broker.partitions.environment().logs.close(broker_epoch.map(|epoch| epoch.0));
         info!("stopped");
+    }
+
+    /// Ends everything where it stands, as a crash would: nothing is handed over, no log is closed, no
+    /// session is ended. What was written stays.
+    pub fn kill(self) {
+        let Self { broker, acceptor, acceptor_stop, reactors, control, .. } = self;
+        control.stop();
+        acceptor_stop.stop();
+        join(acceptor);
+        for reactor in &reactors {
+            reactor.inbox.send(News::Stop);
+        }
+        for reactor in reactors {
+            join(reactor.thread);
+        }
+        broker.partitions.environment().fetchers.stop();
+        if let Some(store) = self.store {
+            store.shut_down();
+        }
+        self.janitor_stop.stop();
+        join(self.janitor);
+        broker.partitions.environment().mover.stop();
+        join(self.mover);
+        broker.partitions.environment().committer.stop();
+        join(self.committer);
     }
 }
 
@@ -376,7 +449,7 @@ fn open_store(
 /// Opens a session on the store, which knows the cluster's id or learns it from the log directories.
 fn join_cluster(
     control: &ControlThread,
-    store: &Arc<LocalStore>,
+    store: Arc<dyn Store>,
     partitions: &Partitions,
     environment: &Environment,
 ) -> Result<Membership, StartError> {
@@ -389,22 +462,22 @@ fn join_cluster(
         id[8] = id[8] & 0x3f | 0x80;
         TopicId(id).to_string()
     });
-    let store: Arc<dyn Store> = Arc::clone(store) as _;
     let membership = control.handle.block_on(Membership::join(store, &proposed))?;
     logs.set_cluster_id(membership.cluster_id())?;
     Ok(membership)
 }
 
-/// Registers the broker, takes part in the election, and waits until the broker knows its cluster.
+/// Registers the broker and takes part in the election.
 fn start_controller(
     control: &ControlThread,
     membership: Membership,
     broker: &Arc<Broker>,
     listeners: &[Arc<Listener>],
-) -> Result<BrokerEpoch, StartError> {
+) -> Result<(), StartError> {
     let config = broker.config.load_full();
     let settings = ControllerSettings {
         broker: registration(broker, &config, listeners),
+        inter_broker_listener: config.listeners.inter_broker.clone(),
         num_partitions: config.topics.num_partitions,
         default_replication_factor: config.topics.default_replication_factor,
         placement: match config.topics.placement {
@@ -414,7 +487,7 @@ fn start_controller(
         unclean_leader_election: config.controller.unclean_leader_election,
         delete_topics: config.topics.deletion,
     };
-    let (told, first_update) = mpsc::channel();
+    broker.told.set_config_reader(membership.config_reader());
     let rules = {
         let broker = Arc::downgrade(broker);
         DefinedRules::new(move || {
@@ -422,22 +495,21 @@ fn start_controller(
         })
     };
     let surroundings = Surroundings {
-        channels: Arc::new(LocalChannels::new(broker, membership.config_reader(), told)),
+        channels: Arc::new(Channels::new(broker)),
         configs: Arc::new(DynamicSettings::new(broker)),
         rules: Arc::new(rules),
+        broker_epoch: Arc::clone(broker.partitions.environment().fetchers.broker_epoch()),
         clock: Arc::clone(&broker.clock),
         random: Arc::clone(&broker.random),
     };
     let (handle, driver) = control.handle.block_on(membership.start(settings, surroundings))?;
-    let broker_epoch = driver.broker_epoch();
     assert!(broker.controller.set(handle).is_ok(), "a broker has one controller");
     control.handle.spawn(async move {
         if let Err(error) = driver.run().await {
             error!(%error, "the controller's task has ended: topics can no longer change; restart the broker");
         }
     });
-    first_update.recv_timeout(ELECTION_PATIENCE).map_err(|_| StartError::NoController)?;
-    Ok(broker_epoch)
+    Ok(())
 }
 
 /// What the cluster is told of this broker.

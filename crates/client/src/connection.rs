@@ -100,6 +100,22 @@ impl Connection {
     /// # Errors
     /// [`ClientError`].
     pub async fn connect(address: &str, options: ConnectionOptions) -> Result<Self, ClientError> {
+        let mut connection = Self::connect_unasked(address, options).await?;
+        let versions = connection.negotiate().await?;
+        let shared = Arc::get_mut(&mut connection.shared).expect("nobody else has it yet");
+        shared.versions = versions;
+        Ok(connection)
+    }
+
+    /// Connects to `address` (`host:port`) without asking which versions are served: brokers among
+    /// themselves go by `inter.broker.protocol.version`. Only [`Self::send_in_version`] works on it.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn connect_unasked(
+        address: &str,
+        options: ConnectionOptions,
+    ) -> Result<Self, ClientError> {
         let timed_out = || ClientError::connect(address, &io::ErrorKind::TimedOut.into());
         let stream = timeout(options.connect_timeout, TcpStream::connect(address))
             .await
@@ -111,7 +127,7 @@ impl Connection {
         let state = Arc::new(Mutex::new(State::default()));
         tokio::spawn(write(writing, requests, Arc::clone(&state)));
         tokio::spawn(read(reading, options.max_response_bytes, Arc::clone(&state)));
-        let mut connection = Self {
+        Ok(Self {
             shared: Arc::new(Shared {
                 address: address.to_owned(),
                 options,
@@ -120,11 +136,7 @@ impl Connection {
                 state,
             }),
             outgoing,
-        };
-        let versions = connection.negotiate().await?;
-        let shared = Arc::get_mut(&mut connection.shared).expect("nobody else has it yet");
-        shared.versions = versions;
-        Ok(connection)
+        })
     }
 
     /// Asks for the served versions in our newest version, and again in an older one if the broker
@@ -197,10 +209,21 @@ impl Connection {
         at_most: i16,
     ) -> Result<(R::Response, i16), ClientError> {
         let version = self.require::<R>(at_most)?;
+        Ok((self.send_in_version(request, version).await?, version))
+    }
+
+    /// Sends `request` in `version`, whatever the broker says that it serves.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn send_in_version<R: Request>(
+        &self,
+        request: &R,
+        version: i16,
+    ) -> Result<R::Response, ClientError> {
         let body = self.exchange(request, version).await?;
-        let answer = R::Response::decode(&mut Reader::new(body), version)
-            .map_err(|source| ClientError::Decode { api: R::NAME, source })?;
-        Ok((answer, version))
+        R::Response::decode(&mut Reader::new(body), version)
+            .map_err(|source| ClientError::Decode { api: R::NAME, source })
     }
 
     /// Sends a request that gets no answer: Produce with acks 0.

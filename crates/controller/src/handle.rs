@@ -4,8 +4,10 @@ use crate::api::{
     ApiError, ConfigAlteration, CreatedTopic, ElectionType, NewPartitions, NewTopic,
     OngoingReassignment, PerPartition, PerTopic, ProducerIdBlock,
 };
-use model::{BrokerId, TopicName, TopicPartition};
+use model::{BrokerEpoch, BrokerId, TopicName, TopicPartition};
 use protocol::ErrorCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,6 +21,7 @@ pub(crate) const QUEUED_REQUESTS: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct ControllerHandle {
     sender: mpsc::Sender<Command>,
+    broker_epoch: Arc<AtomicI64>,
 }
 
 /// Where an answer goes.
@@ -74,9 +77,15 @@ pub(crate) enum Command {
 }
 
 impl ControllerHandle {
-    pub(crate) fn new() -> (Self, mpsc::Receiver<Command>) {
+    pub(crate) fn new(broker_epoch: Arc<AtomicI64>) -> (Self, mpsc::Receiver<Command>) {
         let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS);
-        (Self { sender }, receiver)
+        (Self { sender, broker_epoch }, receiver)
+    }
+
+    /// The epoch of this broker's registration: what the controller must know us by.
+    #[must_use]
+    pub fn broker_epoch(&self) -> BrokerEpoch {
+        BrokerEpoch(self.broker_epoch.load(Ordering::Acquire))
     }
 
     async fn ask<T>(&self, command: impl FnOnce(ReplyTo<T>) -> Command) -> Option<T> {

@@ -7,7 +7,8 @@ use metadata::{BrokerImage, ConfigEntity};
 use model::TopicName;
 use platform::{Clock, Random};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why a broker cannot be part of its cluster.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,8 @@ pub enum ControllerError {
 pub struct ControllerSettings {
     /// This broker: its id, rack and advertised endpoints.
     pub broker: BrokerImage,
+    /// The name of the listener that brokers use among themselves.
+    pub inter_broker_listener: String,
     /// `num.partitions`
     pub num_partitions: i32,
     /// `default.replication.factor`
@@ -49,6 +52,8 @@ pub struct Surroundings {
     pub configs: Arc<dyn ConfigListener>,
     /// What settings may be.
     pub rules: Arc<dyn ConfigRules>,
+    /// The epoch of this broker's registration is kept here; it changes with every new session.
+    pub broker_epoch: Arc<AtomicI64>,
     /// Time, for the JSON in nodes.
     pub clock: Arc<dyn Clock>,
     /// Topic ids and placement.
@@ -60,6 +65,7 @@ pub struct Surroundings {
 pub struct Membership {
     store: Arc<dyn Store>,
     session: SessionHandle,
+    current: CurrentSession,
     events: Events,
     cluster_id: String,
 }
@@ -74,7 +80,8 @@ impl Membership {
         let (session, events) = store.open_session().await?;
         create_persistent_paths(&session).await?;
         let cluster_id = cluster_id(&session, proposed).await?;
-        Ok(Self { store, session, events, cluster_id })
+        let current = Arc::new(Mutex::new(session.clone()));
+        Ok(Self { store, session, current, events, cluster_id })
     }
 
     /// The cluster's id: 22 characters of URL-safe base64.
@@ -86,7 +93,7 @@ impl Membership {
     /// Reads topics' settings, for whoever creates their logs.
     #[must_use]
     pub fn config_reader(&self) -> ConfigReader {
-        ConfigReader { session: self.session.clone() }
+        ConfigReader { session: Arc::clone(&self.current) }
     }
 
     /// Registers the broker and takes part in the election; the returned driver must be run.
@@ -100,10 +107,11 @@ impl Membership {
         settings: ControllerSettings,
         surroundings: Surroundings,
     ) -> Result<(ControllerHandle, Driver), ControllerError> {
-        let (handle, commands) = ControllerHandle::new();
+        let (handle, commands) = ControllerHandle::new(Arc::clone(&surroundings.broker_epoch));
         let parts = DriverParts {
             store: self.store,
             session: self.session,
+            current: self.current,
             events: self.events,
             commands,
             settings,
@@ -161,10 +169,14 @@ async fn cluster_id(session: &SessionHandle, proposed: &str) -> Result<String, C
     }
 }
 
+/// The session that this broker has now: sessions end, and whoever reads besides the driver must not
+/// stay with one that did.
+pub(crate) type CurrentSession = Arc<Mutex<SessionHandle>>;
+
 /// Reads dynamic settings from the store.
 #[derive(Clone, Debug)]
 pub struct ConfigReader {
-    session: SessionHandle,
+    session: CurrentSession,
 }
 
 impl ConfigReader {
@@ -177,7 +189,8 @@ impl ConfigReader {
         topics: &[TopicName],
     ) -> Result<Vec<BTreeMap<String, String>>, StoreError> {
         let entities: Vec<_> = topics.iter().cloned().map(ConfigEntity::Topic).collect();
-        read_configs(&self.session, &entities).await
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        read_configs(&session, &entities).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! What brokers are to be told after one step of the controller, gathered into as few requests as possible.
 
-use crate::ControlRequest;
 use crate::context::{Context, State};
+use crate::{ControlRequest, ControllerSettings};
 use bytestring::ByteString;
 use model::{BrokerId, ControllerEpoch, TopicId, TopicName, TopicPartition};
 use protocol::messages::leader_and_isr_request as lisr;
@@ -70,16 +70,17 @@ impl Outbox {
     pub(crate) fn requests(
         &self,
         context: &Context,
-        controller: BrokerId,
+        settings: &ControllerSettings,
         epoch: ControllerEpoch,
     ) -> Vec<(BrokerId, ControlRequest)> {
+        let controller = settings.broker.id;
         let metadata =
             (!self.metadata.is_empty() || !self.deleted.is_empty() || self.brokers_changed)
                 .then(|| self.update_metadata(context, controller, epoch));
         let mut requests = Vec::new();
         for (&broker, live) in &context.brokers {
             if let Some(topics) = self.leader_and_isr.get(&broker) {
-                let mut request = leader_and_isr(context, topics);
+                let mut request = leader_and_isr(context, topics, &settings.inter_broker_listener);
                 (request.controller_id, request.controller_epoch) = (controller.0, epoch.0);
                 request.broker_epoch = live.epoch.0;
                 requests.push((broker, ControlRequest::LeaderAndIsr(request)));
@@ -150,7 +151,11 @@ fn leader_of(state: &State) -> i32 {
     state.node.leader.map_or(NO_LEADER, |id| id.0)
 }
 
-fn leader_and_isr(context: &Context, topics: &ByTopic<bool>) -> LeaderAndIsrRequest {
+fn leader_and_isr(
+    context: &Context,
+    topics: &ByTopic<bool>,
+    inter_broker_listener: &str,
+) -> LeaderAndIsrRequest {
     let mut leaders = BTreeSet::new();
     let mut topic_states = Vec::with_capacity(topics.len());
     for (name, partitions) in topics {
@@ -184,7 +189,7 @@ fn leader_and_isr(context: &Context, topics: &ByTopic<bool>) -> LeaderAndIsrRequ
     let live_leaders = leaders
         .into_iter()
         .filter_map(|id| {
-            let endpoint = context.brokers.get(&id)?.image.endpoints.first()?;
+            let endpoint = context.brokers.get(&id)?.image.endpoint(inter_broker_listener)?;
             Some(lisr::LeaderAndIsrLiveLeader {
                 broker_id: id.0,
                 host_name: text(&endpoint.host),

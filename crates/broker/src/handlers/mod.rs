@@ -23,6 +23,7 @@ mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
+mod leader_and_isr;
 mod leader_hint;
 mod leave_group;
 mod list_config_resources;
@@ -35,7 +36,9 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 pub(crate) mod produce;
+mod stop_replica;
 mod sync_group;
+mod update_metadata;
 
 use crate::Broker;
 use crate::dispatch::Api;
@@ -67,6 +70,7 @@ pub(crate) static APIS: &[Api] = &[
     incremental_alter_configs::API,
     init_producer_id::API,
     join_group::API,
+    leader_and_isr::API,
     leave_group::API,
     list_config_resources::API,
     list_groups::API,
@@ -78,7 +82,9 @@ pub(crate) static APIS: &[Api] = &[
     offset_fetch::API,
     offset_for_leader_epoch::API,
     produce::API,
+    stop_replica::API,
     sync_group::API,
+    update_metadata::API,
 ];
 
 /// Partition `index` of the topic called `topic`.

@@ -26,7 +26,7 @@ impl Driver {
                     let Some(OpResult::Set(stat)) = results.last() else {
                         unreachable!("a set is answered by Set")
                     };
-                    self.broker_epoch = BrokerEpoch(stat.czxid.0);
+                    self.surroundings.broker_epoch.store(stat.czxid.0, Ordering::Release);
                     break;
                 }
                 Err(StoreError::NodeExists(_) | StoreError::MayHaveBeenApplied) => {}
@@ -34,7 +34,7 @@ impl Driver {
             }
             match self.session.exists(&path, false).await? {
                 Some(stat) if stat.ephemeral_owner == Some(self.session.id()) => {
-                    self.broker_epoch = BrokerEpoch(stat.czxid.0);
+                    self.surroundings.broker_epoch.store(stat.czxid.0, Ordering::Release);
                     break;
                 }
                 Some(stat) if stat.ephemeral_owner == self.registered_by => {
@@ -46,7 +46,7 @@ impl Driver {
             }
         }
         self.registered_by = Some(self.session.id());
-        tracing::info!(broker = %id, broker_epoch = %self.broker_epoch, "registered");
+        tracing::info!(broker = %id, broker_epoch = %self.broker_epoch(), "registered");
         Ok(())
     }
 
@@ -71,6 +71,7 @@ impl Driver {
 
     async fn open_and_register(&mut self) -> Result<(), ControllerError> {
         (self.session, self.events) = self.store.open_session().await?;
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = self.session.clone();
         self.register().await
     }
 

@@ -10,7 +10,7 @@ mod topics;
 
 use crate::context::{Context, LiveBroker};
 use crate::handle::Command;
-use crate::membership::{ControllerError, ControllerSettings, Surroundings};
+use crate::membership::{ControllerError, ControllerSettings, CurrentSession, Surroundings};
 use crate::outbox::Outbox;
 use crate::sender::{Report, Sender};
 use crate::{ApiError, ControlResponse, znodes};
@@ -21,7 +21,8 @@ use coordination::{Store, StoreError};
 use model::{BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition};
 use protocol::ErrorCode;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -37,6 +38,7 @@ const MAX_TRANSACTION_BYTES: usize = 512 << 10;
 pub(crate) struct DriverParts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) session: SessionHandle,
+    pub(crate) current: CurrentSession,
     pub(crate) events: Events,
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) settings: ControllerSettings,
@@ -48,6 +50,8 @@ pub(crate) struct DriverParts {
 pub struct Driver {
     store: Arc<dyn Store>,
     session: SessionHandle,
+    /// The same session, for whoever reads besides us.
+    current: CurrentSession,
     /// The session that the last registration was made with.
     registered_by: Option<SessionId>,
     events: Events,
@@ -56,7 +60,6 @@ pub struct Driver {
     report_to: mpsc::UnboundedSender<Report>,
     settings: ControllerSettings,
     surroundings: Surroundings,
-    broker_epoch: BrokerEpoch,
     active: Option<Active>,
     /// The number of the last request that was queued for any broker, in all our times as controller.
     last_sequence: u64,
@@ -193,11 +196,13 @@ fn not_controller() -> ApiError {
 
 impl Driver {
     pub(crate) async fn start(parts: DriverParts) -> Result<Self, ControllerError> {
-        let DriverParts { store, session, events, commands, settings, surroundings } = parts;
+        let DriverParts { store, session, current, events, commands, settings, surroundings } =
+            parts;
         let (report_to, reports) = mpsc::unbounded_channel();
         let mut driver = Self {
             store,
             session,
+            current,
             registered_by: None,
             events,
             commands,
@@ -205,7 +210,6 @@ impl Driver {
             report_to,
             settings,
             surroundings,
-            broker_epoch: BrokerEpoch(-1),
             active: None,
             last_sequence: 0,
             waiters: Vec::new(),
@@ -223,7 +227,7 @@ impl Driver {
     /// The epoch of this broker's registration.
     #[must_use]
     pub fn broker_epoch(&self) -> BrokerEpoch {
-        self.broker_epoch
+        BrokerEpoch(self.surroundings.broker_epoch.load(Ordering::Acquire))
     }
 
     /// Does the controller's work until [`crate::ControllerHandle::stop`].
@@ -376,7 +380,7 @@ impl Driver {
     fn send(&mut self, outbox: &Outbox) -> u64 {
         let Some(active) = &mut self.active else { return 0 };
         let own = self.settings.broker.id;
-        for (broker, request) in outbox.requests(&active.context, own, active.epoch) {
+        for (broker, request) in outbox.requests(&active.context, &self.settings, active.epoch) {
             let Some(sender) = active.senders.get(&broker) else { continue };
             self.last_sequence += 1;
             let sequence = self.last_sequence;

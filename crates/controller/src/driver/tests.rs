@@ -115,6 +115,7 @@ impl Cluster {
         };
         let settings = ControllerSettings {
             broker: BrokerImage { id: BrokerId(0), rack: None, endpoints: vec![endpoint] },
+            inter_broker_listener: "PLAINTEXT".into(),
             num_partitions: 3,
             default_replication_factor: 1,
             placement: Placement::Kafka,
@@ -125,6 +126,7 @@ impl Cluster {
             channels: Arc::new(fake.clone()),
             configs: Arc::new(fake.clone()),
             rules: Arc::new(fake.clone()),
+            broker_epoch: Arc::default(),
             clock: clock.clone(),
             random: Arc::new(SeededRandom::new(1)),
         };

@@ -1,0 +1,207 @@
+//! Several brokers in this process over one store: each has its own directory, threads and sockets.
+
+#![allow(dead_code, reason = "each test file uses what it needs of this")]
+
+use broker::config::BrokerConfig;
+use broker::server::{Environment, Server};
+use client::{Connection, ConnectionOptions};
+use coordination::local::LocalStore;
+use coordination::{Opening, SessionHandle, Store};
+use platform::MemoryDisk;
+use platform::clock::SystemClock;
+use platform::random::SystemRandom;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Tests wait this long for what comes soon.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Brokers that share a store.
+pub(crate) struct Cluster {
+    store: Arc<LocalStore>,
+    observer: SessionHandle,
+    settings: Vec<(String, String)>,
+    nodes: BTreeMap<i32, Node>,
+    runtime: tokio::runtime::Runtime,
+}
+
+struct Node {
+    directory: tempfile::TempDir,
+    sessions: Arc<Sessions>,
+    server: Option<Server>,
+}
+
+/// A broker's way to the store; remembers its sessions, so that a test can end them.
+#[derive(Debug)]
+struct Sessions {
+    store: Arc<LocalStore>,
+    opened: Arc<Mutex<Vec<SessionHandle>>>,
+}
+
+impl Store for Sessions {
+    fn open_session(&self) -> Opening {
+        let opening = self.store.open_session();
+        let opened = Arc::clone(&self.opened);
+        Box::pin(async move {
+            let (session, events) = opening.await?;
+            opened.lock().unwrap().push(session.clone());
+            Ok((session, events))
+        })
+    }
+
+    fn shut_down(&self) {
+        // The others go on with it.
+    }
+}
+
+impl Cluster {
+    /// Brokers `1..=count`, all with `settings`, once every one of them serves.
+    pub(crate) fn start(count: i32, settings: &[(&str, &str)]) -> Self {
+        let mut cluster = Self::without_brokers(settings);
+        (1..=count).for_each(|id| cluster.start_broker(id));
+        cluster
+    }
+
+    /// A store, and nobody there yet.
+    pub(crate) fn without_brokers(settings: &[(&str, &str)]) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let clock = Arc::new(SystemClock::new());
+        let disk = Arc::new(MemoryDisk::new());
+        let store = Arc::new(LocalStore::open_inline(disk, Path::new("/store"), clock).unwrap());
+        let (observer, _) = runtime.block_on(store.open_session()).unwrap();
+        let settings = settings.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        Self { store, observer, settings, nodes: BTreeMap::new(), runtime }
+    }
+
+    /// Starts a broker, or starts one again in its directory.
+    pub(crate) fn start_broker(&mut self, id: i32) {
+        self.start_broker_with(id, &[]);
+    }
+
+    /// As [`Self::start_broker`] with settings of its own.
+    pub(crate) fn start_broker_with(&mut self, id: i32, settings: &[(&str, &str)]) {
+        let node = self.nodes.entry(id).or_insert_with(|| Node {
+            directory: tempfile::tempdir().unwrap(),
+            sessions: Arc::new(Sessions { store: Arc::clone(&self.store), opened: Arc::default() }),
+            server: None,
+        });
+        assert!(node.server.is_none(), "broker {id} runs");
+        let mut overrides: Vec<(String, String)> = [
+            ("listeners", "PLAINTEXT://127.0.0.1:0"),
+            ("broker.id", &id.to_string()),
+            ("log.dirs", node.directory.path().to_str().unwrap()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+        overrides.extend(self.settings.iter().cloned());
+        overrides.extend(settings.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())));
+        let config = BrokerConfig::load(None, &overrides).unwrap().config;
+        let environment = Environment {
+            clock: Arc::new(SystemClock::new()),
+            random: Arc::new(SystemRandom),
+            disk: Arc::new(platform::disk::RealDisk),
+        };
+        let store = Arc::clone(&node.sessions) as _;
+        node.server = Some(Server::start_on(config, environment, store).unwrap());
+    }
+
+    /// Stops a broker as SIGTERM does.
+    pub(crate) fn stop_broker(&mut self, id: i32) {
+        self.take(id).stop(Duration::from_secs(20));
+    }
+
+    /// Ends a broker where it stands; its session on the store lives on.
+    pub(crate) fn crash_broker(&mut self, id: i32) {
+        self.take(id).kill();
+    }
+
+    /// Ends a broker where it stands, and then its session, as the store does after its timeout.
+    pub(crate) fn kill_broker(&mut self, id: i32) {
+        self.crash_broker(id);
+        self.expire_session(id);
+    }
+
+    /// Ends the sessions of a broker on the store, whether it runs or not.
+    pub(crate) fn expire_session(&self, id: i32) {
+        let sessions = std::mem::take(&mut *self.nodes[&id].sessions.opened.lock().unwrap());
+        for session in sessions {
+            // One that has ended already is answered so.
+            let _ = self.runtime.block_on(session.close());
+        }
+    }
+
+    fn take(&mut self, id: i32) -> Server {
+        self.nodes.get_mut(&id).and_then(|node| node.server.take()).expect("the broker runs")
+    }
+
+    /// A broker that runs.
+    pub(crate) fn server(&self, id: i32) -> &Server {
+        self.nodes[&id].server.as_ref().expect("the broker runs")
+    }
+
+    /// The directory of a broker.
+    pub(crate) fn directory(&self, id: i32) -> &Path {
+        self.nodes[&id].directory.path()
+    }
+
+    /// The brokers that run.
+    pub(crate) fn running(&self) -> Vec<i32> {
+        self.nodes.iter().filter(|(_, node)| node.server.is_some()).map(|(&id, _)| id).collect()
+    }
+
+    /// A session on the store that belongs to nobody.
+    pub(crate) fn observer(&self) -> &SessionHandle {
+        &self.observer
+    }
+
+    /// The text in a node; `None` if there is no such node.
+    pub(crate) fn text(&self, path: &str) -> Option<String> {
+        let (data, _) = self.block_on(self.observer.get(path, false)).ok()?;
+        Some(String::from_utf8(data.unwrap_or_default().to_vec()).unwrap())
+    }
+
+    /// The id of the controller, as the store has it.
+    pub(crate) fn controller(&self) -> Option<i32> {
+        let text = self.text("/controller")?;
+        let (_, rest) = text.split_once(r#""brokerid":"#)?;
+        rest.split(',').next()?.parse().ok()
+    }
+
+    /// Waits until `condition` holds.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, mut condition: impl FnMut() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !condition() {
+            assert!(Instant::now() < deadline, "never came true: {what}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Runs a future on a runtime of the test's own.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    /// A connection to a broker.
+    pub(crate) fn connect(&self, id: i32) -> Connection {
+        let address = self.server(id).listeners()[0].bound.to_string();
+        self.block_on(Connection::connect(&address, ConnectionOptions::default())).unwrap()
+    }
+
+    /// Asks a broker by a connection of its own, in the newest version that it serves.
+    pub(crate) fn ask<R: protocol::Request>(&self, id: i32, request: &R) -> R::Response {
+        let connection = self.connect(id);
+        self.block_on(connection.send(request)).unwrap()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for id in self.running() {
+            self.crash_broker(id);
+        }
+    }
+}
