@@ -39,6 +39,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use storage::{LogDirectories, LogDirectoriesConfig};
+use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 /// Bounds what is held of frames that have not arrived whole, where `queued.max.request.bytes` does not
@@ -50,9 +51,6 @@ const MAX_OPEN_SEGMENTS: usize = 8_192;
 
 /// Recent batches that are kept in memory, over all partitions.
 const TAIL_CACHE_BYTES: usize = 64 << 20;
-
-/// In the first log directory. Hidden, so that it is not taken for a partition.
-const STORE_DIRECTORY: &str = ".barnabas-store";
 
 /// How long a start waits for a controller.
 const ELECTION_PATIENCE: Duration = Duration::from_secs(60);
@@ -131,6 +129,21 @@ pub struct Server {
     mover: JoinHandle<()>,
     /// The embedded store, if the broker has one.
     store: Option<Arc<LocalStore>>,
+    failure: Failure,
+}
+
+/// Tells when a broker cannot go on: it serves what it has, and must be stopped and started again.
+#[derive(Clone, Debug)]
+pub struct Failure(watch::Receiver<bool>);
+
+impl Failure {
+    /// Waits for it; for ever, if all goes well.
+    pub async fn wait(mut self) {
+        if self.0.wait_for(|failed| *failed).await.is_err() {
+            // The broker was stopped.
+            std::future::pending().await
+        }
+    }
 }
 
 /// Where a broker finds its cluster.
@@ -226,7 +239,7 @@ impl Server {
             ),
         });
 
-        start_controller(&control, membership, &broker, &listeners)?;
+        let failure = start_controller(&control, membership, &broker, &listeners)?;
 
         control.handle.spawn(proposer.run(Arc::downgrade(&broker)));
         let committer = spawn("committer", move || committer.run())?;
@@ -291,6 +304,7 @@ impl Server {
             committer,
             mover,
             store,
+            failure,
         };
         if ready.recv_timeout(ELECTION_PATIENCE).is_err() {
             server.kill();
@@ -305,6 +319,12 @@ impl Server {
             );
         }
         Ok(server)
+    }
+
+    /// Tells when the broker cannot go on.
+    #[must_use]
+    pub fn failure(&self) -> Failure {
+        self.failure.clone()
     }
 
     /// What the handlers share.
@@ -432,17 +452,17 @@ fn open_partitions(
     Ok(Partitions::new(Arc::new(shared), found))
 }
 
-/// Opens the embedded store, in the first log directory.
+/// Opens the embedded store, whose files are in the first log directory: on the same volume as the data,
+/// where Apache Kafka ignores them.
 fn open_store(
     config: &BrokerConfig,
     environment: &Environment,
 ) -> Result<Arc<LocalStore>, StartError> {
     let logs = config.log.directories.first().expect("`log.dirs` is never empty");
-    let directory = logs.join(STORE_DIRECTORY);
     let disk = Arc::clone(&environment.disk);
-    match LocalStore::open(disk, &directory, Arc::clone(&environment.clock)) {
+    match LocalStore::open(disk, logs, Arc::clone(&environment.clock)) {
         Ok(store) => Ok(Arc::new(store)),
-        Err(source) => Err(StartError::Store { directory, source }),
+        Err(source) => Err(StartError::Store { directory: logs.clone(), source }),
     }
 }
 
@@ -473,7 +493,7 @@ fn start_controller(
     membership: Membership,
     broker: &Arc<Broker>,
     listeners: &[Arc<Listener>],
-) -> Result<(), StartError> {
+) -> Result<Failure, StartError> {
     let config = broker.config.load_full();
     let settings = ControllerSettings {
         broker: registration(broker, &config, listeners),
@@ -504,12 +524,14 @@ fn start_controller(
     };
     let (handle, driver) = control.handle.block_on(membership.start(settings, surroundings))?;
     assert!(broker.controller.set(handle).is_ok(), "a broker has one controller");
+    let (failed, failure) = watch::channel(false);
     control.handle.spawn(async move {
         if let Err(error) = driver.run().await {
-            error!(%error, "the controller's task has ended: topics can no longer change; restart the broker");
+            error!(%error, "the controller has failed: nothing can be changed any more, so the broker ends");
+            failed.send_replace(true);
         }
     });
-    Ok(())
+    Ok(Failure(failure))
 }
 
 /// What the cluster is told of this broker.

@@ -2,27 +2,27 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod raw_client;
+
 use broker::config::BrokerConfig;
 use broker::server::{Environment, Server};
+use platform::Disk;
 use platform::clock::SystemClock;
+use platform::disk::MemoryDisk;
 use platform::random::SystemRandom;
 use protocol::messages::metadata_request::MetadataRequestTopic;
-use protocol::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse,
-};
-use protocol::{ApiKey, ErrorCode, Message, Reader, RequestHeader, Writer};
+use protocol::messages::{ApiVersionsRequest, MetadataRequest, MetadataResponse};
+use protocol::{ApiKey, ErrorCode};
+use raw_client::{Client, PATIENCE};
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Tests wait this long for what comes at once.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Running {
     server: Option<Server>,
     address: SocketAddr,
-    _directory: tempfile::TempDir,
+    _directory: Option<tempfile::TempDir>,
 }
 
 impl Running {
@@ -32,8 +32,13 @@ impl Running {
 
     fn start_with(settings: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let directory_name = directory.path().to_str().unwrap().to_owned();
-        let fixed = [("listeners", "PLAINTEXT://127.0.0.1:0"), ("log.dirs", &directory_name)];
+        let name = directory.path().to_str().unwrap();
+        let running = Self::start_on(Arc::new(platform::disk::RealDisk), name, settings);
+        running.owning(directory)
+    }
+
+    fn start_on(disk: Arc<dyn Disk>, directories: &str, settings: &[(&str, &str)]) -> Self {
+        let fixed = [("listeners", "PLAINTEXT://127.0.0.1:0"), ("log.dirs", directories)];
         let overrides: Vec<_> = fixed
             .iter()
             .chain(settings)
@@ -43,47 +48,27 @@ impl Running {
         let environment = Environment {
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
-            disk: Arc::new(platform::disk::RealDisk),
+            disk,
         };
         let server = Server::start(config, environment).unwrap();
         let address = server.listeners()[0].bound;
-        Self { server: Some(server), address, _directory: directory }
+        Self { server: Some(server), address, _directory: None }
+    }
+
+    fn owning(mut self, directory: tempfile::TempDir) -> Self {
+        self._directory = Some(directory);
+        self
     }
 
     fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client(stream)
+        Client::connect(self.address)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.server.take().unwrap().stop(Duration::from_secs(5));
-    }
-}
-
-struct Client(TcpStream);
-
-impl Client {
-    fn send(&mut self, bytes: &[u8]) {
-        self.0.write_all(bytes).unwrap();
-    }
-
-    /// The next frame, without its length.
-    fn receive(&mut self) -> Vec<u8> {
-        let mut length = [0; 4];
-        self.0.read_exact(&mut length).unwrap();
-        let mut frame = vec![0; u32::from_be_bytes(length) as usize];
-        self.0.read_exact(&mut frame).unwrap();
-        frame
-    }
-
-    fn expect_close(mut self) {
-        let mut rest = Vec::new();
-        match self.0.read_to_end(&mut rest) {
-            Ok(_) => assert_eq!(rest, b""),
-            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
+        if let Some(server) = self.server.take() {
+            server.stop(Duration::from_secs(5));
         }
     }
 }
@@ -97,59 +82,25 @@ fn api_versions_v0(correlation_id: i32) -> Vec<u8> {
     framed(&[&[0, 18, 0, 0][..], &correlation_id.to_be_bytes(), &[0xff, 0xff]].concat())
 }
 
-fn api_versions(version: i16, name: &str) -> Vec<u8> {
-    let mut writer = Writer::new_frame();
-    let header = RequestHeader {
-        api_key: ApiKey::ApiVersions,
-        api_version: version,
-        correlation_id: 9,
-        client_id: Some("me".into()),
-    };
-    header.encode(&mut writer).unwrap();
-    let body = ApiVersionsRequest {
+fn api_versions(name: &str) -> ApiVersionsRequest {
+    ApiVersionsRequest {
         client_software_name: name.into(),
         client_software_version: "1.0".into(),
         ..Default::default()
-    };
-    body.encode(&mut writer, version).unwrap();
-    writer.flatten_frame()
-}
-
-trait FlattenFrame {
-    fn flatten_frame(self) -> Vec<u8>;
-}
-
-impl FlattenFrame for Writer {
-    fn flatten_frame(mut self) -> Vec<u8> {
-        let segments = self.finish_frame().unwrap();
-        segments
-            .iter()
-            .flat_map(|segment| match segment {
-                protocol::Segment::Bytes(bytes) => bytes.to_vec(),
-                protocol::Segment::File(_) => unreachable!("a request holds no file"),
-            })
-            .collect()
     }
-}
-
-fn decode_api_versions(frame: Vec<u8>, version: i16) -> ApiVersionsResponse {
-    let mut reader = Reader::new(frame.into());
-    assert!(reader.i32().is_ok(), "the header is a correlation id and nothing else");
-    ApiVersionsResponse::decode(&mut reader, version).unwrap()
 }
 
 #[test]
 fn an_unknown_version_of_api_versions_is_answered_and_the_connection_stays() {
     let running = Running::start();
     let mut client = running.connect();
-    client.send(&framed(&[0, 18, 0, 127, 0, 0, 0, 5, 0xff, 0xff, 0]));
-    let frame = client.receive();
+    client.send_bytes(&framed(&[0, 18, 0, 127, 0, 0, 0, 5, 0xff, 0xff, 0]));
+    let frame = client.receive_frame();
     let newest =
         broker::dispatch::apis().iter().find(|row| row.key == ApiKey::ApiVersions).unwrap().highest;
     let newest = u8::try_from(newest).unwrap();
     assert_eq!(frame, [0, 0, 0, 5, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, newest], "layout of v0");
-    client.send(&api_versions(3, "apache-kafka-java"));
-    let answer = decode_api_versions(client.receive(), 3);
+    let answer = client.call(3, &api_versions("apache-kafka-java"));
     assert_eq!(answer.error_code, 0);
     let advertised: Vec<_> = answer.api_keys.iter().map(|api| api.api_key).collect();
     let served: Vec<_> = broker::dispatch::apis().iter().map(|row| row.key.code()).collect();
@@ -161,13 +112,11 @@ fn a_client_software_name_that_is_none_is_refused_and_the_connection_stays() {
     let running = Running::start();
     let mut client = running.connect();
     for name in ["", "-a", "a-", "a b", "a\n", "ä"] {
-        client.send(&api_versions(3, name));
-        let answer = decode_api_versions(client.receive(), 3);
+        let answer = client.call(3, &api_versions(name));
         assert_eq!(answer.error_code, ErrorCode::InvalidRequest.code(), "{name:?}");
         assert!(answer.api_keys.is_empty());
     }
-    client.send(&api_versions(4, "kafka-python"));
-    assert_eq!(decode_api_versions(client.receive(), 4).error_code, 0);
+    assert_eq!(client.call(4, &api_versions("kafka-python")).error_code, 0);
 }
 
 #[test]
@@ -175,13 +124,13 @@ fn pipelined_requests_are_answered_in_order() {
     let running = Running::start();
     let mut client = running.connect();
     let all: Vec<u8> = (0..1000).flat_map(api_versions_v0).collect();
-    let mut writer = client.0.try_clone().unwrap();
+    let mut writer = client.stream.try_clone().unwrap();
     let writing = std::thread::spawn(move || {
         // In pieces that are no frames.
         all.chunks(777).for_each(|piece| writer.write_all(piece).unwrap());
     });
     for correlation_id in 0..1000_i32 {
-        assert_eq!(client.receive()[..4], correlation_id.to_be_bytes());
+        assert_eq!(client.receive_frame()[..4], correlation_id.to_be_bytes());
     }
     writing.join().unwrap();
 }
@@ -190,10 +139,10 @@ fn pipelined_requests_are_answered_in_order() {
 fn a_client_that_ends_its_side_is_answered_first() {
     let running = Running::start();
     let mut client = running.connect();
-    client.send(&api_versions_v0(1));
-    client.0.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(client.receive()[..4], [0, 0, 0, 1]);
-    client.expect_close();
+    client.send_bytes(&api_versions_v0(1));
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.receive_frame()[..4], [0, 0, 0, 1]);
+    assert!(client.is_closed());
 }
 
 #[test]
@@ -218,10 +167,10 @@ fn bytes_that_are_no_request_close_the_connection_and_nobody_else_notices() {
     ];
     for bytes in hostile {
         let mut client = running.connect();
-        client.send(bytes);
-        client.expect_close();
-        bystander.send(&api_versions_v0(3));
-        assert_eq!(bystander.receive()[..4], [0, 0, 0, 3], "{bytes:02x?}");
+        client.send_bytes(bytes);
+        assert!(client.is_closed());
+        bystander.send_bytes(&api_versions_v0(3));
+        assert_eq!(bystander.receive_frame()[..4], [0, 0, 0, 3], "{bytes:02x?}");
     }
 }
 
@@ -231,10 +180,10 @@ fn a_frame_of_the_allowed_length_is_taken_and_one_byte_more_is_not() {
     let mut client = running.connect();
     let mut body = vec![0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff];
     body.resize(200_000, 0);
-    client.send(&framed(&body));
-    assert_eq!(client.receive()[..4], [0, 0, 0, 1], "what follows the message is ignored");
-    client.send(&200_001_u32.to_be_bytes());
-    client.expect_close();
+    client.send_bytes(&framed(&body));
+    assert_eq!(client.receive_frame()[..4], [0, 0, 0, 1], "what follows the message is ignored");
+    client.send_bytes(&200_001_u32.to_be_bytes());
+    assert!(client.is_closed());
 }
 
 #[test]
@@ -243,16 +192,16 @@ fn one_connection_too_many_from_an_address_is_closed_at_once() {
     let mut first = running.connect();
     let mut second = running.connect();
     for client in [&mut first, &mut second] {
-        client.send(&api_versions_v0(1));
-        client.receive();
+        client.send_bytes(&api_versions_v0(1));
+        client.receive_frame();
     }
-    running.connect().expect_close();
+    assert!(running.connect().is_closed());
     drop(first);
     // The place is free once the broker has noticed.
     loop {
         let mut client = running.connect();
-        if client.0.write_all(&api_versions_v0(7)).is_ok()
-            && client.0.read(&mut [0; 8]).is_ok_and(|n| n > 0)
+        if client.stream.write_all(&api_versions_v0(7)).is_ok()
+            && client.stream.read(&mut [0; 8]).is_ok_and(|n| n > 0)
         {
             break;
         }
@@ -263,52 +212,30 @@ fn one_connection_too_many_from_an_address_is_closed_at_once() {
 fn at_max_connections_the_next_waits_for_one_to_go() {
     let running = Running::start_with(&[("max.connections", "1")]);
     let mut first = running.connect();
-    first.send(&api_versions_v0(1));
-    first.receive();
+    first.send_bytes(&api_versions_v0(1));
+    first.receive_frame();
     let mut second = running.connect();
-    second.send(&api_versions_v0(2));
-    second.0.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    assert!(second.0.read(&mut [0; 4]).is_err(), "not accepted yet");
-    second.0.set_read_timeout(Some(PATIENCE)).unwrap();
+    second.send_bytes(&api_versions_v0(2));
+    second.stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    assert!(second.stream.read(&mut [0; 4]).is_err(), "not accepted yet");
+    second.stream.set_read_timeout(Some(PATIENCE)).unwrap();
     drop(first);
-    assert_eq!(second.receive()[..4], [0, 0, 0, 2]);
+    assert_eq!(second.receive_frame()[..4], [0, 0, 0, 2]);
 }
 
 #[test]
 fn an_idle_connection_is_closed() {
     let running = Running::start_with(&[("connections.max.idle.ms", "150")]);
-    running.connect().expect_close();
+    assert!(running.connect().is_closed());
 }
 
-impl Client {
-    fn metadata(
-        &mut self,
-        version: i16,
-        client_id: Option<&str>,
-        topics: Option<&[&str]>,
-    ) -> MetadataResponse {
-        let mut writer = Writer::new_frame();
-        let header = RequestHeader {
-            api_key: ApiKey::Metadata,
-            api_version: version,
-            correlation_id: 4,
-            client_id: client_id.map(Into::into),
-        };
-        header.encode(&mut writer).unwrap();
-        let named =
-            |&name: &&str| MetadataRequestTopic { name: Some(name.into()), ..Default::default() };
-        let body = MetadataRequest {
-            topics: topics.map(|topics| topics.iter().map(named).collect()),
-            allow_auto_topic_creation: version < 4,
-            ..Default::default()
-        };
-        body.encode(&mut writer, version).unwrap();
-        self.send(&writer.flatten_frame());
-        let mut reader = Reader::new(self.receive().into());
-        let correlation_id =
-            protocol::decode_response_header(&mut reader, ApiKey::Metadata, version).unwrap();
-        assert_eq!(correlation_id, 4);
-        MetadataResponse::decode(&mut reader, version).unwrap()
+fn metadata(version: i16, topics: Option<&[&str]>) -> MetadataRequest {
+    let named =
+        |&name: &&str| MetadataRequestTopic { name: Some(name.into()), ..Default::default() };
+    MetadataRequest {
+        topics: topics.map(|topics| topics.iter().map(named).collect()),
+        allow_auto_topic_creation: version < 4,
+        ..Default::default()
     }
 }
 
@@ -318,7 +245,8 @@ fn a_client_id_may_be_null_or_empty_in_every_version() {
     let mut client = running.connect();
     for version in 0..=13 {
         for client_id in [None, Some(""), Some("me")] {
-            let answer = client.metadata(version, client_id, Some(&[]));
+            client.client_id = client_id;
+            let answer = client.call(version, &metadata(version, Some(&[])));
             let [broker] = answer.brokers.as_slice() else { panic!("{answer:?}") };
             assert_eq!((broker.node_id, broker.port), (0, i32::from(running.address.port())));
         }
@@ -330,15 +258,15 @@ fn a_missing_topic_is_created_if_both_sides_allow_it() {
     let running = Running::start();
     let mut client = running.connect();
     for version in 4..=13 {
-        let answer = client.metadata(version, None, Some(&["new", "not legal", "new"]));
+        let answer = client.call(version, &metadata(version, Some(&["new", "not legal", "new"])));
         let codes: Vec<_> =
             answer.topics.iter().map(|t| (t.name.as_deref(), t.error_code)).collect();
         assert_eq!(codes, [(Some("new"), 3), (Some("not legal"), 17)], "version {version}");
     }
-    assert_eq!(client.metadata(1, None, Some(&["new"])).topics[0].error_code, 5);
+    assert_eq!(client.call(1, &metadata(1, Some(&["new"]))).topics[0].error_code, 5);
     // Metadata is what a client waits with.
     let topic = loop {
-        let answer = client.metadata(9, None, Some(&["new"]));
+        let answer = client.call(9, &metadata(9, Some(&["new"])));
         if answer.topics[0].error_code == 0 {
             break answer.topics[0].clone();
         }
@@ -346,28 +274,30 @@ fn a_missing_topic_is_created_if_both_sides_allow_it() {
     let [partition] = topic.partitions.as_slice() else { panic!("{topic:?}") };
     assert_eq!((partition.leader_id, partition.leader_epoch), (0, 0));
     let names = |answer: MetadataResponse| answer.topics.len();
-    assert_eq!(names(client.metadata(0, None, Some(&[]))), 1, "in v0 none means all");
-    assert_eq!(names(client.metadata(1, None, Some(&[]))), 0, "later it means none");
-    assert_eq!(names(client.metadata(1, None, None)), 1);
+    assert_eq!(names(client.call(0, &metadata(0, Some(&[])))), 1, "in v0 none means all");
+    assert_eq!(names(client.call(1, &metadata(1, Some(&[])))), 0, "later it means none");
+    assert_eq!(names(client.call(1, &metadata(1, None))), 1);
     let by_id = |id| MetadataRequestTopic { topic_id: id, name: None };
-    let known = client.metadata(12, None, None).topics[0].topic_id;
+    let known = client.call(12, &metadata(12, None)).topics[0].topic_id;
     for (id, code) in [(known, 0), (model::TopicId([7; 16]), 100)] {
-        let mut writer = Writer::new_frame();
-        let header = RequestHeader {
-            api_key: ApiKey::Metadata,
-            api_version: 12,
-            correlation_id: 4,
-            client_id: None,
-        };
-        header.encode(&mut writer).unwrap();
         let body = MetadataRequest { topics: Some(vec![by_id(id)]), ..Default::default() };
-        body.encode(&mut writer, 12).unwrap();
-        client.send(&writer.flatten_frame());
-        let mut reader = Reader::new(client.receive().into());
-        protocol::decode_response_header(&mut reader, ApiKey::Metadata, 12).unwrap();
-        let answer = MetadataResponse::decode(&mut reader, 12).unwrap();
+        let answer = client.call(12, &body);
         assert_eq!((answer.topics[0].error_code, answer.topics[0].topic_id), (code, id));
     }
+}
+
+/// Its store's disk is gone: what it has can be read, nothing can be changed. A supervisor starts it again.
+#[test]
+fn a_broker_that_cannot_change_metadata_any_more_says_so() {
+    let disk = MemoryDisk::new();
+    let running = Running::start_on(Arc::new(disk.clone()), "/store,/other", &[]);
+    disk.set_failing("/store", true);
+    let mut client = running.connect();
+    client.call(1, &metadata(1, Some(&["new"])));
+    let failure = running.server.as_ref().unwrap().failure();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, failure.wait()).await }).unwrap();
+    assert_eq!(client.call(1, &metadata(1, None)).brokers.len(), 1, "it still answers");
 }
 
 #[test]
@@ -376,8 +306,8 @@ fn an_idle_connection_costs_less_than_8_kib() {
     let running = Running::start();
     let mut clients: Vec<_> = (0..1000).map(|_| running.connect()).collect();
     let exchange = |client: &mut Client| {
-        client.send(&api_versions_v0(1));
-        client.receive();
+        client.send_bytes(&api_versions_v0(1));
+        client.receive_frame();
     };
     clients.iter_mut().for_each(exchange);
     let before = resident_bytes();

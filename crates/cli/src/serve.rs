@@ -2,7 +2,7 @@
 
 use crate::log::{self, LogFormat};
 use broker::config::{self, BrokerConfig};
-use broker::server::{Environment, Server};
+use broker::server::{Environment, Failure, Server};
 use clap::Args;
 use platform::clock::SystemClock;
 use platform::disk::RealDisk;
@@ -47,6 +47,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(self) -> ExitCode {
+        platform::memory::bound_what_is_kept();
         log::start(self.log_format, self.log_level.as_deref());
         end_on_panic();
         let mut set = self.set;
@@ -79,9 +80,9 @@ impl Serve {
         if let Some(listener) = server.listeners().first() {
             info!("ready; try: kcat -b {} -L", listener.advertised());
         }
-        signals.wait();
+        let end = signals.wait(server.failure());
         server.stop(Duration::from_secs(self.stop_timeout));
-        ExitCode::SUCCESS
+        end
     }
 }
 
@@ -115,23 +116,35 @@ fn signals() -> io::Result<Signals> {
 }
 
 impl Signals {
-    /// Waits for the first; from then on another thread waits for the second.
-    fn wait(self) {
+    /// Waits for the first, or for the broker to fail; from then on another thread waits for the next,
+    /// which ends the process. Returns how the process is to end.
+    fn wait(self, failure: Failure) -> ExitCode {
         let Self { runtime, mut terminate, mut interrupt, mut hang_up } = self;
-        let mut next = move || {
+        let mut next = move |failure: Option<Failure>| {
             runtime.block_on(async {
+                let failed = async {
+                    match failure {
+                        Some(failure) => failure.wait().await,
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
-                    _ = terminate.recv() => "SIGTERM",
-                    _ = interrupt.recv() => "SIGINT",
-                    _ = hang_up.recv() => "SIGHUP",
+                    _ = terminate.recv() => Some("SIGTERM"),
+                    _ = interrupt.recv() => Some("SIGINT"),
+                    _ = hang_up.recv() => Some("SIGHUP"),
+                    () = failed => None,
                 }
             })
         };
-        let signal = next();
-        info!(signal, "stopping; a second signal ends the process at once");
+        let signal = next(Some(failure));
+        match signal {
+            Some(signal) => info!(signal, "stopping; a second signal ends the process at once"),
+            None => error!("stopping, to be started again; a signal ends the process at once"),
+        }
         std::thread::spawn(move || {
-            next();
+            next(None);
             std::process::exit(130);
         });
+        if signal.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

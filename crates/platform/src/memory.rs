@@ -1,5 +1,29 @@
 //! Memory that the process holds and does not use.
 
+/// From this size on a block is mapped by itself, and goes back to the system when it is freed.
+///
+/// Above the largest frame that producers send by default (1 MiB), whose pages are worth keeping.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const MAPPED_BYTES: libc::c_int = 4 << 20;
+/// So much free memory at the end of a heap goes back by itself.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const KEPT_BYTES: libc::c_int = 8 << 20;
+
+/// Bounds what the allocator keeps of large blocks; for the start of a process, before its threads.
+///
+/// Left alone, glibc takes the first large block that is freed, of up to 32 MiB, for the size that is
+/// usual from then on: blocks up to there come from heaps, and twice as much of each heap is kept. One
+/// decompression bomb or large frame would set that for ever.
+pub fn bound_what_is_kept() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[expect(unsafe_code, reason = "rustix has no call for the allocator")]
+    // SAFETY: takes no pointers; an unknown parameter is refused, which leaves things as they were.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);
+    }
+}
+
 /// Gives what the allocator keeps for reuse back to the system.
 ///
 /// It keeps what lies between blocks that are in use, however much that is. Walks all free blocks: for

@@ -14,7 +14,8 @@ use crate::error_codes;
 use crate::fetch_session::{Context, NO_SESSION, Session, SessionRequest, SessionState, Slot};
 use crate::handlers::leader_hint::leader_hint;
 use crate::listener::Listener;
-use crate::partition::{Effects, Interest, Isolation, Partition, PartitionRead, Read, Replica};
+use crate::partition::Replica;
+use crate::partition::{Effects, Interest, Isolation, Partition, PartitionRead, Read, ReadFailure};
 use crate::partition::{Wake, Watcher};
 use crate::request::{Outcome, Parked, Request};
 use model::{BrokerEpoch, BrokerId, Instant, Offset, Timestamp};
@@ -25,7 +26,7 @@ use protocol::messages::fetch_response::{
     NodeEndpoint, PartitionData,
 };
 use protocol::records::RecordsError;
-use protocol::records::convert::{down_convert, fetch_magic};
+use protocol::records::convert::{DownConverted, down_convert, fetch_magic};
 use protocol::records::validate::INFLATE_LIMIT;
 use protocol::{ErrorCode, Records};
 use std::collections::HashMap;
@@ -37,6 +38,9 @@ pub(crate) const API: Api = api!(FetchRequest, 0..=18, fetch);
 
 const READ_UNCOMMITTED: i8 = 0;
 const READ_COMMITTED: i8 = 1;
+
+/// So much of control batches is passed over for one partition of an answer to an old consumer.
+const PASSED_BYTES: usize = 16 << 20;
 
 fn fetch(broker: &Arc<Broker>, request: Request<FetchRequest>) -> Outcome {
     let limits = Limits::of(broker, &request);
@@ -434,7 +438,7 @@ impl Pass<'_> {
         };
         self.interesting += 1;
         let max_bytes = usize::try_from(slot.max_bytes).unwrap_or_default().min(self.remaining);
-        let read = Read {
+        let mut asked = Read {
             offset: Offset(slot.offset),
             max_bytes,
             min_one_message: self.min_one_message,
@@ -451,19 +455,31 @@ impl Pass<'_> {
         };
         let interest = self.limits.interest(slot);
         let subscription = watcher.filter(|_| slot.is_subscribed).map(|(w, n)| (w, n, interest));
-        let result = partition.read(self.now, self.wall, &read, subscription, &mut self.effects);
+        let result = partition.read(self.now, self.wall, &asked, subscription, &mut self.effects);
         let mut read = match result {
             Ok(read) => read,
-            Err(failure) => {
-                self.is_urgent = true;
-                let code = error_codes::read_failure(&failure);
-                let answer = self.failed(slot, code, watcher);
-                if code == ErrorCode::NotLeaderOrFollower {
-                    return self.gone(slot).unwrap_or(answer);
-                }
-                return answer;
-            }
+            Err(failure) => return self.unreadable(slot, &failure, watcher),
         };
+        // Control batches are not for consumers of versions 0 to 3. They ask for the same offset again
+        // until records come of it, so where all that was read are control batches it is read on. (Kafka
+        // answers with a part of a message then, at once and every time.)
+        let mut older = self.older((slot, max_bytes), &partition, &read);
+        let mut passed = 0;
+        while let Ok(Some(converted)) = &older
+            && converted.records.is_empty()
+            && converted.next_offset > asked.offset
+            && passed < PASSED_BYTES
+        {
+            passed += read.size;
+            asked.offset = converted.next_offset;
+            slot.offset = asked.offset.0;
+            let result = partition.read(self.now, self.wall, &asked, None, &mut self.effects);
+            read = match result {
+                Ok(read) => read,
+                Err(failure) => return self.unreadable(slot, &failure, watcher),
+            };
+            older = self.older((slot, max_bytes), &partition, &read);
+        }
         if let Some((watcher, number)) = watcher
             && !std::mem::replace(&mut slot.is_subscribed, true)
         {
@@ -480,16 +496,33 @@ impl Pass<'_> {
         let was_cut = read.first_batch_incomplete && self.limits.version > 2;
         if was_cut {
             (read.records, read.size) = (Records::default(), 0);
+            older = older.map(|older| older.map(|_| DownConverted::default()));
         }
         if read.size > 0 {
             self.min_one_message = false;
         }
         self.remaining = self.remaining.saturating_sub(read.size);
         self.bytes += read.size as u64;
-        match self.compatible((slot, max_bytes), &partition, read) {
+        match older.and_then(|older| self.compatible(slot, &partition, read, older)) {
             Ok(answer) => Answer { is_unfinished: answer.is_unfinished || was_cut, ..answer },
             Err(code) => Answer::error(slot, code),
         }
+    }
+
+    /// Why a partition could not be read.
+    fn unreadable(
+        &mut self,
+        slot: &mut Slot,
+        failure: &ReadFailure,
+        watcher: Option<(&Arc<Watcher>, u32)>,
+    ) -> Answer {
+        self.is_urgent = true;
+        let code = error_codes::read_failure(failure);
+        let answer = self.failed(slot, code, watcher);
+        if code == ErrorCode::NotLeaderOrFollower {
+            return self.gone(slot).unwrap_or(answer);
+        }
+        answer
     }
 
     /// The partition, or why there is none and whether that ends a wait: Kafka finds out about unknown
@@ -554,28 +587,41 @@ impl Pass<'_> {
         Answer::error(slot, code)
     }
 
-    /// Puts what was read into a form that the reader's version knows, in so many bytes if that changes them.
-    fn compatible(
+    /// What was read in the form of versions 0 to 3, if that is the reader's; in at most `max_bytes`.
+    fn older(
         &self,
         (slot, max_bytes): (&Slot, usize),
         partition: &Partition,
-        read: PartitionRead,
-    ) -> Result<Answer, ErrorCode> {
+        read: &PartitionRead,
+    ) -> Result<Option<DownConverted>, ErrorCode> {
         let version = self.limits.version;
-        let mut size = read.size;
-        let mut records = read.records;
-        if version < 10 {
-            let settings = partition.topic.settings.load();
-            if settings.checks.stores_zstd() {
-                return Err(ErrorCode::UnsupportedCompressionType);
-            }
-            if version < 4 {
-                if self.limits.replica.is_none() && !settings.down_conversion {
-                    return Err(ErrorCode::UnsupportedVersion);
-                }
-                records = older(&records, (slot, max_bytes), version)?;
-                size = records.len();
-            }
+        if version >= 4 {
+            return Ok(None);
+        }
+        let settings = partition.topic.settings.load();
+        if settings.checks.stores_zstd() {
+            return Err(ErrorCode::UnsupportedCompressionType);
+        }
+        if self.limits.replica.is_none() && !settings.down_conversion {
+            return Err(ErrorCode::UnsupportedVersion);
+        }
+        older(&read.records, (slot, max_bytes), version).map(Some)
+    }
+
+    /// Puts what was read, or what `older` form was made of it, into an answer.
+    fn compatible(
+        &self,
+        slot: &Slot,
+        partition: &Partition,
+        read: PartitionRead,
+        older: Option<DownConverted>,
+    ) -> Result<Answer, ErrorCode> {
+        let (mut records, mut size) = (read.records, read.size);
+        if self.limits.version < 10 && partition.topic.settings.load().checks.stores_zstd() {
+            return Err(ErrorCode::UnsupportedCompressionType);
+        }
+        if let Some(older) = older {
+            (size, records) = (older.records.len(), older.records.into());
         }
         let aborted = read.aborted_transactions.map(|aborted| {
             aborted
@@ -615,13 +661,12 @@ fn older(
     records: &Records,
     (slot, max_bytes): (&Slot, usize),
     version: i16,
-) -> Result<Records, ErrorCode> {
+) -> Result<DownConverted, ErrorCode> {
     let bytes = records.to_bytes().map_err(|_| ErrorCode::KafkaStorageError)?;
     if bytes.is_empty() {
-        return Ok(Records::default());
+        return Ok(DownConverted::default());
     }
     down_convert(&bytes, fetch_magic(version), Offset(slot.offset), max_bytes, INFLATE_LIMIT)
-        .map(|converted| Records::from(converted.records))
         .map_err(|error| match error {
             RecordsError::Codec(_) => ErrorCode::UnsupportedCompressionType,
             RecordsError::Corrupt(_)

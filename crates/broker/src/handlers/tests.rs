@@ -3,6 +3,8 @@
 mod fetching;
 mod offsets;
 mod producing;
+#[path = "../../tests/raw_client/mod.rs"]
+mod raw_client;
 
 use crate::config::BrokerConfig;
 use crate::partition::{Assignment, PartitionSettings};
@@ -12,15 +14,11 @@ use model::{BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, Timestamp, T
 use platform::clock::SystemClock;
 use platform::random::SystemRandom;
 use protocol::records::RecordBatchBuilder;
-use protocol::{Message, Reader, Request, RequestHeader, Segment, Writer, response_header_version};
+use raw_client::{Client, PATIENCE};
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Tests wait this long for what comes at once.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 const TOPIC_ID: TopicId = TopicId([7; 16]);
 
@@ -124,10 +122,7 @@ impl Running {
     }
 
     fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Client { stream, client_id: "test" }
+        Client::connect(self.address)
     }
 
     /// Stops cleanly; gives the data back.
@@ -141,57 +136,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         if let Some(server) = self.server.take() {
             server.stop(Duration::from_secs(5));
-        }
-    }
-}
-
-struct Client {
-    stream: TcpStream,
-    client_id: &'static str,
-}
-
-impl Client {
-    fn send<R: Request>(&mut self, version: i16, correlation_id: i32, body: &R) {
-        let mut writer = Writer::new_frame();
-        let header = RequestHeader {
-            api_key: R::KEY,
-            api_version: version,
-            correlation_id,
-            client_id: Some(self.client_id.into()),
-        };
-        header.encode(&mut writer).unwrap();
-        body.encode(&mut writer, version).unwrap();
-        for segment in writer.finish_frame().unwrap() {
-            match segment {
-                Segment::Bytes(bytes) => self.stream.write_all(&bytes).unwrap(),
-                Segment::File(_) => unreachable!("a request holds no file"),
-            }
-        }
-    }
-
-    fn receive<R: Request>(&mut self, version: i16, correlation_id: i32) -> R::Response {
-        let mut length = [0; 4];
-        self.stream.read_exact(&mut length).unwrap();
-        let mut frame = vec![0; u32::from_be_bytes(length) as usize];
-        self.stream.read_exact(&mut frame).unwrap();
-        let mut reader = Reader::new(frame.into());
-        assert_eq!(reader.i32().unwrap(), correlation_id, "answers come in order");
-        if response_header_version(R::KEY, version) > 0 {
-            assert_eq!(reader.i8().unwrap(), 0, "no tags");
-        }
-        R::Response::decode(&mut reader, version).unwrap()
-    }
-
-    fn call<R: Request>(&mut self, version: i16, body: &R) -> R::Response {
-        self.send(version, 1, body);
-        self.receive::<R>(version, 1)
-    }
-
-    fn is_closed(&mut self) -> bool {
-        let mut rest = Vec::new();
-        match self.stream.read_to_end(&mut rest) {
-            Ok(_) => rest.is_empty(),
-            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
         }
     }
 }

@@ -222,12 +222,23 @@ fn idempotent(producer: i64, sequence: i32) -> Bytes {
 /// The retry of a batch that never reached the disk is no duplicate; that of one that did is.
 #[test]
 fn each_record_is_there_once_whichever_write_fails() {
-    const BATCHES: i32 = 30;
-    for kth in 0..120 {
+    const BATCHES: i32 = 52;
+    const WRITES: u64 = 200;
+    // Small segments, so that rolls fail too.
+    let settings = [("segment.bytes", "1000"), ("index.interval.bytes", "300")];
+    let undisturbed = World::new();
+    undisturbed.lead(&[0], &[0], 0, &settings);
+    let before = undisturbed.disk.writes();
+    for sequence in 0..BATCHES {
+        for producer in [1, 2] {
+            undisturbed.append(&idempotent(producer, sequence), true).offset().unwrap();
+        }
+    }
+    let writes = undisturbed.disk.writes() - before;
+    assert!(writes >= WRITES, "only {writes} writes: the last would not go wrong");
+    for kth in 0..WRITES {
         for fault in [WriteFault::Fails, WriteFault::Short] {
             let mut world = World::new();
-            // Small segments, so that rolls fail too.
-            let settings = [("segment.bytes", "2000"), ("index.interval.bytes", "300")];
             world.lead(&[0], &[0], 0, &settings);
             world.disk.fail_write(kth, fault);
             let mut epoch = 0;

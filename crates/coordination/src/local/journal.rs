@@ -1,12 +1,13 @@
 //! The store's files: a snapshot of the tree and the log of what was committed since.
 //!
-//! `snapshot.<zxid>` holds the tree after that change; `log.<zxid>` the changes after it. Both are a
-//! 16-byte header (8 bytes of magic, the zxid) and frames: length, CRC-32 of the payload, CRC-32 of
+//! `barnabas-store.snapshot.<zxid>` holds the tree after that change; `barnabas-store.log.<zxid>` the
+//! changes after it. They are plain files, which Apache Kafka ignores in a log directory; a directory of
+//! theirs would stop it. Both are a 16-byte header (8 bytes of magic, the zxid) and frames: length, CRC-32 of the payload, CRC-32 of
 //! those eight bytes (all `u32`, little-endian), payload. One frame of a log is what was flushed
 //! together, so after a crash at most the last frame is torn; nothing in it was acknowledged, and it
 //! is cut off.
 //!
-//! Rotation writes `snapshot.tmp`, flushes and renames it, starts a new log and removes the old files,
+//! Rotation writes `barnabas-store.snapshot.tmp`, flushes and renames it, starts a new log and removes the old files,
 //! in that order: at any point the newest snapshot and its log (if any) are complete.
 //!
 //! The log's space is reserved ahead, so that a broker can start (a session, a registration, an
@@ -20,6 +21,13 @@ use platform::{Disk, disk::Lock};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+const SNAPSHOT_PREFIX: &str = "barnabas-store.snapshot.";
+const LOG_PREFIX: &str = "barnabas-store.log.";
+const LOCK: &str = "barnabas-store.lock";
+/// Where the files were at first: in a directory of their own, under names without `barnabas-store.`.
+const FORMER_DIRECTORY: &str = ".barnabas-store";
+const FORMER_LOCK: &str = ".lock";
 
 const LOG_MAGIC: &[u8; 8] = b"BNBSLOG1";
 const SNAPSHOT_MAGIC: &[u8; 8] = b"BNBSSNP1";
@@ -65,7 +73,8 @@ impl Journal {
     /// Reads the files in `directory`, which is created if it is missing, and cuts off a torn end.
     pub(super) fn open(disk: Arc<dyn Disk>, directory: &Path) -> io::Result<Recovered> {
         disk.create_directories(directory)?;
-        let lock = disk.lock(&directory.join(".lock"))?;
+        let lock = disk.lock(&directory.join(LOCK))?;
+        move_from_former_place(&*disk, directory)?;
         let files = Files::list(&*disk, directory)?;
         let (mut tree, mut last_zxid, mut snapshot_bytes) = (Tree::new(), Zxid(0), 0);
         if let Some(&zxid) = files.snapshots.last() {
@@ -127,7 +136,7 @@ impl Journal {
     /// has doubled. [`AppendError::Unknown`]: nobody knows which files the next start will find.
     pub(super) fn rotate(&mut self, tree: &Tree, zxid: Zxid) -> Result<(), AppendError> {
         self.rotate_at = self.log_bytes.saturating_mul(2);
-        let temporary = self.directory.join("snapshot.tmp");
+        let temporary = self.directory.join(format!("{SNAPSHOT_PREFIX}tmp"));
         let prepared = self.write_snapshot(&temporary, tree, zxid).and_then(|bytes| {
             // The log before the snapshot has its name: the next start looks for both.
             let path = log_path(&self.directory, zxid);
@@ -200,8 +209,8 @@ impl Files {
                 let digits: &str = name.strip_prefix(prefix)?;
                 i64::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 16).map(Zxid)
             };
-            snapshots.extend(zxid("snapshot."));
-            logs.extend(zxid("log."));
+            snapshots.extend(zxid(SNAPSHOT_PREFIX));
+            logs.extend(zxid(LOG_PREFIX));
         }
         snapshots.sort_unstable();
         logs.sort_unstable();
@@ -209,12 +218,49 @@ impl Files {
     }
 }
 
+/// Moves a store that lies in `.barnabas-store`, where Apache Kafka takes it for a bad partition.
+///
+/// The former lock goes first, so that a crash on the way is told from a broker of then that has made a
+/// second store. Logs go before snapshots; nothing is opened before all have gone.
+fn move_from_former_place(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
+    let former = directory.join(FORMER_DIRECTORY);
+    let names = match disk.list(&former) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let names: Vec<String> =
+        names.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect();
+    if names.iter().any(|name| name == FORMER_LOCK) {
+        let files = Files::list(disk, directory)?;
+        if !files.snapshots.is_empty() || !files.logs.is_empty() {
+            return Err(corrupt(
+                &former,
+                "there is a store in it and another one beside it: move the older one away",
+            ));
+        }
+        disk.remove_file(&former.join(FORMER_LOCK))?;
+        disk.sync_directory(&former)?;
+    }
+    let (logs, others): (Vec<_>, Vec<_>) =
+        names.iter().filter(|name| *name != FORMER_LOCK).partition(|n| n.starts_with("log."));
+    for name in logs.into_iter().chain(others) {
+        let to = directory.join(format!("barnabas-store.{name}"));
+        disk.rename(&former.join(name), &to)?;
+    }
+    disk.sync_directory(directory)?;
+    disk.remove_directory(&former)?;
+    disk.sync_directory(directory)?;
+    tracing::info!(directory = %directory.display(), "the metadata store lies in plain files now");
+    Ok(())
+}
+
 fn snapshot_path(directory: &Path, zxid: Zxid) -> PathBuf {
-    directory.join(format!("snapshot.{:016x}", zxid.0))
+    directory.join(format!("{SNAPSHOT_PREFIX}{:016x}", zxid.0))
 }
 
 fn log_path(directory: &Path, zxid: Zxid) -> PathBuf {
-    directory.join(format!("log.{:016x}", zxid.0))
+    directory.join(format!("{LOG_PREFIX}{:016x}", zxid.0))
 }
 
 fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {

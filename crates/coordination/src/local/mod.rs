@@ -40,7 +40,8 @@ enum Queue {
 }
 
 impl LocalStore {
-    /// Opens the store in `directory` (created if missing) and starts its thread.
+    /// Opens the store in `directory` (created if missing) and starts its thread. Its files begin with
+    /// `barnabas-store.`; others may lie beside them.
     ///
     /// # Errors
     /// The disk's; `WouldBlock` if another process has the store open; `InvalidData` if a file is damaged.

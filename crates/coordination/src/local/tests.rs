@@ -269,3 +269,67 @@ fn another_store_in_the_same_directory_is_refused() {
     let second = LocalStore::open_inline(Arc::new(disk), Path::new("/store"), clock());
     assert_eq!(second.unwrap_err().kind(), io::ErrorKind::WouldBlock);
 }
+
+/// The files of a store where they were at first.
+fn at_its_former_place(disk: &MemoryDisk) -> MemoryDisk {
+    let former = MemoryDisk::new();
+    for (path, bytes) in disk.files() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let name = match name {
+            "barnabas-store.lock" => ".lock",
+            name => name.strip_prefix("barnabas-store.").unwrap(),
+        };
+        former.put(&Path::new("/store/.barnabas-store").join(name), &bytes);
+    }
+    former
+}
+
+#[test]
+fn a_store_of_the_former_layout_moves_and_a_crash_on_the_way_loses_nothing() {
+    let disk = MemoryDisk::new();
+    let (s, _events) = session(&store(&disk));
+    now(s.create("/a", Some("1".into()), CreateMode::Persistent)).unwrap();
+    // Enough for a snapshot.
+    for _ in 0..30 {
+        now(s.set("/a", vec![b'x'; 4096], None)).unwrap();
+    }
+    now(s.set("/a", "2", None)).unwrap();
+    drop(s);
+    assert!(disk.files().iter().any(|(path, _)| path.to_string_lossy().contains("snapshot")));
+    for changes in 0.. {
+        let former = at_its_former_place(&disk);
+        former.cut_power_after(changes);
+        let interrupted =
+            LocalStore::open_inline(Arc::new(former.clone()), Path::new("/store"), clock());
+        let is_done = interrupted.is_ok();
+        drop(interrupted);
+        for seed in 0..4 {
+            let (s, _events) = session(&store(&former.crash(seed)));
+            assert_eq!(
+                data(&s, "/a").as_deref(),
+                Some("2"),
+                "after {changes} changes, seed {seed}"
+            );
+        }
+        if is_done {
+            assert!(changes > 5, "it was cut short at each step");
+            let moved = former.files();
+            assert!(
+                moved.iter().all(|(path, _)| path.parent() == Some(Path::new("/store"))),
+                "{moved:?}"
+            );
+            break;
+        }
+    }
+}
+
+#[test]
+fn two_stores_in_one_place_are_not_mixed() {
+    let disk = MemoryDisk::new();
+    drop(store(&disk));
+    for (path, bytes) in at_its_former_place(&disk).files() {
+        disk.put(&path, &bytes);
+    }
+    let opened = LocalStore::open_inline(Arc::new(disk), Path::new("/store"), clock());
+    assert!(opened.unwrap_err().to_string().contains("another one beside it"));
+}

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use model::Offset;
 
 /// What a consumer of an older version gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DownConverted {
     /// The message set. Empty if nothing in the batches is for consumers: then read on.
     pub records: Bytes,

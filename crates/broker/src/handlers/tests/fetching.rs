@@ -1,11 +1,12 @@
 use super::producing::produce_to;
 use super::*;
+use model::{ProducerEpoch, ProducerId};
 use platform::Clock;
 use protocol::ErrorCode;
 use protocol::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
 use protocol::messages::fetch_response::PartitionData;
 use protocol::messages::{FetchRequest, FetchResponse};
-use protocol::records::Batches;
+use protocol::records::{Batches, EndTransaction};
 
 fn now() -> model::Instant {
     static CLOCK: std::sync::LazyLock<SystemClock> = std::sync::LazyLock::new(SystemClock::new);
@@ -405,35 +406,62 @@ fn forgotten_partitions_are_not_answered_any_more() {
     assert_eq!(indexes, [1]);
 }
 
-/// B17.
+/// Transaction markers at the end of the log: an old consumer would ask for the same offset for ever, as
+/// fast as it can.
 #[test]
-fn a_topic_made_anew_is_another_topic_to_a_session() {
-    let running = Running::start();
-    running.host("t", TOPIC_ID, 1, &[]);
-    let (mut session, _) = Session::open(&running, vec![partition(0, 0)]);
-    session.send(Vec::new(), 15_000);
-    running.delete("t", TOPIC_ID, 1);
-    session.receive();
-    running.host("t", TopicId([8; 16]), 1, &[]);
-    for _ in 0..2 {
-        let response = session.next(Vec::new(), 0);
-        let codes: Vec<_> = partitions(&response).iter().map(|data| data.error_code).collect();
-        assert_eq!(codes, [ErrorCode::InconsistentTopicId.code()], "as often as it asks");
+fn consumers_of_old_versions_pass_over_control_batches_and_wait_behind_them() {
+    for version in 0..=3 {
+        let running = Running::start();
+        running.host("t", TOPIC_ID, 1, &[]);
+        let partition_of_t = running.server.as_ref().unwrap().broker().partitions.find("t", 0);
+        let partition_of_t = partition_of_t.unwrap();
+        let mut client = running.connect();
+        client.call(9, &produce_to("t", 0, -1, batch(&[1])));
+        for id in 0..5 {
+            let marker = EndTransaction { committed: true, coordinator_epoch: 0 };
+            let marker = marker.batch(ProducerId(id), ProducerEpoch(0), Timestamp(1));
+            let (told, done) = std::sync::mpsc::channel();
+            partition_of_t.append_as_coordinator(LeaderEpoch(0), &marker, move |result| {
+                told.send(result.is_ok()).unwrap();
+            });
+            assert!(done.recv_timeout(PATIENCE).unwrap());
+        }
+        // Three of the markers, which are offsets 1 to 5, fit into one read.
+        let asked = FetchPartition { partition_max_bytes: 250, ..partition(0, 1) };
+        let mut request = fetch(vec![asked]);
+        (request.max_wait_ms, request.min_bytes) = (200, 1);
+        let start = now();
+        let response = client.call(version, &request);
+        assert_eq!(bytes(partitions(&response)[0]).len(), 0, "v{version}");
+        assert!(now().since(start) >= Duration::from_millis(200), "v{version}: it waits");
+        request.max_wait_ms = 15_000;
+        client.send(version, 3, &request);
+        running.connect().call(9, &produce_to("t", 0, -1, batch(&[7])));
+        let response = client.receive::<FetchRequest>(version, 3);
+        assert_eq!(offsets(partitions(&response)[0]), [6], "v{version}");
     }
 }
 
-/// B17, with nothing asked in between: the session still holds the partition that is gone.
+/// B17. Where nothing is asked in between, the session still holds the partition that is gone.
 #[test]
-fn a_topic_made_anew_between_two_fetches_is_another_topic_to_a_session() {
-    let running = Running::start();
-    running.host("t", TOPIC_ID, 1, &[]);
-    let (mut session, _) = Session::open(&running, vec![partition(0, 0)]);
-    running.delete("t", TOPIC_ID, 1);
-    running.host("t", TopicId([8; 16]), 1, &[]);
-    for _ in 0..2 {
-        let response = session.next(Vec::new(), 0);
-        let codes: Vec<_> = partitions(&response).iter().map(|data| data.error_code).collect();
-        assert_eq!(codes, [ErrorCode::InconsistentTopicId.code()], "as often as it asks");
+fn a_topic_made_anew_is_another_topic_to_a_session() {
+    for waits_meanwhile in [true, false] {
+        let running = Running::start();
+        running.host("t", TOPIC_ID, 1, &[]);
+        let (mut session, _) = Session::open(&running, vec![partition(0, 0)]);
+        if waits_meanwhile {
+            session.send(Vec::new(), 15_000);
+        }
+        running.delete("t", TOPIC_ID, 1);
+        if waits_meanwhile {
+            session.receive();
+        }
+        running.host("t", TopicId([8; 16]), 1, &[]);
+        for _ in 0..2 {
+            let response = session.next(Vec::new(), 0);
+            let codes: Vec<_> = partitions(&response).iter().map(|data| data.error_code).collect();
+            assert_eq!(codes, [ErrorCode::InconsistentTopicId.code()], "as often as it asks");
+        }
     }
 }
 

@@ -125,7 +125,7 @@ fn each_fault_has_kafkas_code() {
     assert_eq!(code(&client.call(13, &unknown)), ErrorCode::UnknownTopicId);
     let response = client.call(9, &produce_to("t", 0, 1, good()));
     assert_eq!(only(&response).base_offset, 0, "nothing of it was appended");
-    client.client_id = "__admin_client";
+    client.client_id = Some("__admin_client");
     let by_admin = client.call(9, &produce_to("__consumer_offsets", 0, 1, good()));
     assert_eq!(code(&by_admin), ErrorCode::None);
 }
