@@ -3,6 +3,7 @@
 //! Everything that a handler needs hangs off [`Broker`]. Nothing in a handler awaits, so a simulator
 //! runs whole brokers by feeding [`connection::ConnectionCore`] and moving the clock.
 
+pub mod adoption;
 mod channels;
 mod committer;
 pub mod config;

@@ -3,6 +3,7 @@
 mod apis;
 mod config;
 mod consume;
+mod data;
 mod format;
 mod group;
 mod lines;
@@ -48,6 +49,7 @@ enum Command {
     Consume(consume::Consume),
     Group(group::Group),
     Config(config::Config),
+    Data(data::Data),
     Apis(apis::Apis),
 }
 
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Consume(consume) => consume.run(),
         Command::Group(group) => group.run(),
         Command::Config(config) => config.run(),
+        Command::Data(data) => data.run(),
         Command::Apis(apis) => apis.run(),
     }
 }

@@ -16,6 +16,7 @@ mod config_edits;
 mod context;
 mod driver;
 mod handle;
+mod import;
 mod membership;
 mod outbox;
 mod placement;
@@ -34,6 +35,7 @@ pub use channel::{
 };
 pub use driver::Driver;
 pub use handle::ControllerHandle;
+pub use import::{ImportError, Imported, ImportedTopic};
 pub use membership::{ConfigReader, ControllerError, ControllerSettings, Membership, Surroundings};
 pub use placement::Placement;
 pub use topic_rules::{collide, validate_topic_name};

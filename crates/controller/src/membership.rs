@@ -64,7 +64,7 @@ pub struct Surroundings {
 #[derive(Debug)]
 pub struct Membership {
     store: Arc<dyn Store>,
-    session: SessionHandle,
+    pub(crate) session: SessionHandle,
     current: CurrentSession,
     events: Events,
     cluster_id: String,

@@ -29,8 +29,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::{error, info, warn};
 
-const LOCK: &str = ".lock";
-const CLEAN_MARKER: &str = ".kafka_cleanshutdown";
+pub(crate) const LOCK: &str = ".lock";
+pub(crate) const CLEAN_MARKER: &str = ".kafka_cleanshutdown";
 /// If more logs than this have to be synced at the end, their volume is synced as a whole.
 const SYNCED_ONE_BY_ONE: usize = 16;
 
