@@ -87,7 +87,7 @@ pub(crate) struct ReceiveBudget {
 }
 
 /// So much that was held and is not any more is given back to the system.
-const WORTH_RETURNING: usize = 32 << 20;
+const WORTH_RETURNING: usize = 8 << 20;
 
 impl ReceiveBudget {
     pub(crate) fn new(limit: usize) -> Self {

@@ -115,6 +115,16 @@ impl Context {
             && (self.offline.is_empty() || !self.offline.contains(&(broker, at.clone())))
     }
 
+    /// Whether some partition of `topic` cannot be led because the disks of all its replicas have failed.
+    pub(crate) fn has_no_disk(&self, topic: &TopicName) -> bool {
+        let Some(known) = self.topics.get(topic) else { return false };
+        !self.offline.is_empty()
+            && known.partitions.iter().any(|(&index, partition)| {
+                let at = TopicPartition::new(topic.clone(), index);
+                partition.replicas.iter().all(|&id| self.offline.contains(&(id, at.clone())))
+            })
+    }
+
     pub(crate) fn is_led(&self, topic: &TopicName) -> bool {
         self.topics.get(topic).is_some_and(|topic| {
             let mut states = topic.partitions.values().map(|p| &p.state);

@@ -57,16 +57,16 @@ impl Driver {
         }
         let elected: Vec<TopicName> =
             results.iter().filter(|(_, r)| r.is_ok()).map(|(at, _)| at.topic.clone()).collect();
-        let finish = move |unfinished: &BTreeSet<TopicName>| {
+        let finish = move |unfinished: &Unfinished| {
             for (at, result) in &mut results {
-                if result.is_ok() && unfinished.contains(&at.topic) {
+                if result.is_ok() && unfinished.contains_key(&at.topic) {
                     *result = Err(ApiError::of(ErrorCode::RequestTimedOut));
                 }
             }
             let _ = reply.send(Ok(results));
         };
         if elected.is_empty() {
-            finish(&BTreeSet::new());
+            finish(&Unfinished::new());
         } else {
             self.wait(elected, Wants::Leaders, timeout, finish);
         }

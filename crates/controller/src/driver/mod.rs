@@ -119,7 +119,10 @@ struct Waiter {
     reply: FinishWaiting,
 }
 
-type FinishWaiting = Box<dyn FnOnce(&BTreeSet<TopicName>) + Send>;
+type FinishWaiting = Box<dyn FnOnce(&Unfinished) + Send>;
+
+/// The topics that are not as a client wants them, and why it is not waited any longer.
+type Unfinished = BTreeMap<TopicName, ApiError>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wants {
@@ -403,18 +406,35 @@ impl Driver {
         }
         let now = Instant::now();
         for waiter in std::mem::take(&mut self.waiters) {
-            let unfinished: BTreeSet<TopicName> = match &self.active {
+            let late =
+                |topic: &TopicName| (topic.clone(), ApiError::bare(ErrorCode::RequestTimedOut));
+            let mut is_decided = false;
+            let unfinished: Unfinished = match &self.active {
                 Some(active) if active.own_applied >= waiter.sequence => {
                     let context = &active.context;
                     let done = |topic: &TopicName| match waiter.wants {
                         Wants::Leaders => context.is_led(topic),
                         Wants::Gone => !context.topics.contains_key(topic),
                     };
-                    waiter.topics.iter().filter(|topic| !done(topic)).cloned().collect()
+                    let unfinished = waiter.topics.iter().filter(|topic| !done(topic));
+                    let unfinished: Unfinished = unfinished
+                        .map(|topic| match waiter.wants {
+                            Wants::Leaders if context.has_no_disk(topic) => {
+                                let message =
+                                    "The disks of all replicas of a partition have failed.";
+                                let code = ErrorCode::KafkaStorageError;
+                                (topic.clone(), ApiError::new(code, message))
+                            }
+                            Wants::Leaders | Wants::Gone => late(topic),
+                        })
+                        .collect();
+                    is_decided =
+                        unfinished.values().all(|e| e.code == ErrorCode::KafkaStorageError);
+                    unfinished
                 }
-                _ => waiter.topics.iter().cloned().collect(),
+                _ => waiter.topics.iter().map(late).collect(),
             };
-            if unfinished.is_empty() || now >= waiter.deadline || self.active.is_none() {
+            if is_decided || now >= waiter.deadline || self.active.is_none() {
                 (waiter.reply)(&unfinished);
             } else {
                 self.waiters.push(waiter);
@@ -427,7 +447,7 @@ impl Driver {
         topics: Vec<TopicName>,
         wants: Wants,
         timeout: Duration,
-        reply: impl FnOnce(&BTreeSet<TopicName>) + Send + 'static,
+        reply: impl FnOnce(&Unfinished) + Send + 'static,
     ) {
         let sequence = self.active.as_ref().map_or(0, |active| active.own_sequence);
         let deadline = Instant::now() + timeout;

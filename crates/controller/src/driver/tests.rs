@@ -7,6 +7,10 @@ use model::Timestamp;
 use platform::MemoryDisk;
 use platform::clock::ManualClock;
 use platform::random::SeededRandom;
+use protocol::messages::leader_and_isr_request::LeaderAndIsrPartitionState;
+use protocol::messages::leader_and_isr_response::{
+    LeaderAndIsrPartitionError, LeaderAndIsrTopicError,
+};
 use protocol::messages::{LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse};
 use std::path::Path;
 use std::sync::Mutex;
@@ -20,6 +24,8 @@ struct FakeBroker {
     told: Mutex<Vec<ControlRequest>>,
     configs: Mutex<Vec<ConfigChange>>,
     deaf: std::sync::atomic::AtomicBool,
+    /// Its disk takes no new partitions.
+    full: std::sync::atomic::AtomicBool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -31,8 +37,21 @@ impl ControlChannel for Fake {
             return Box::pin(std::future::pending());
         }
         let response = match &request {
-            ControlRequest::LeaderAndIsr(_) => {
-                ControlResponse::LeaderAndIsr(LeaderAndIsrResponse::default())
+            ControlRequest::LeaderAndIsr(request) => {
+                let is_full = self.0.full.load(std::sync::atomic::Ordering::Relaxed);
+                let topics = request.topic_states.iter().filter(|_| is_full).map(|topic| {
+                    let failed = |state: &LeaderAndIsrPartitionState| LeaderAndIsrPartitionError {
+                        topic_name: topic.topic_name.clone(),
+                        partition_index: state.partition_index,
+                        error_code: ErrorCode::KafkaStorageError.code(),
+                    };
+                    LeaderAndIsrTopicError {
+                        topic_id: topic.topic_id,
+                        partition_errors: topic.partition_states.iter().map(failed).collect(),
+                    }
+                });
+                let topics = topics.collect();
+                ControlResponse::LeaderAndIsr(LeaderAndIsrResponse { topics, ..Default::default() })
             }
             ControlRequest::UpdateMetadata(_) => {
                 ControlResponse::UpdateMetadata(UpdateMetadataResponse::default())
@@ -548,4 +567,16 @@ async fn whoever_loses_the_controller_node_steps_down_and_races_again() {
     assert_eq!(cluster.create("v", 1).await.unwrap_err().code, ErrorCode::NotController);
     until(async || cluster.text("/controller_epoch").await.as_deref() == Some("8")).await;
     cluster.create("v", 1).await.unwrap();
+}
+
+/// Kafka lets the client wait until its time is up.
+#[tokio::test(start_paused = true)]
+async fn a_topic_that_no_disk_takes_is_answered_at_once() {
+    let cluster = Cluster::start(&MemoryDisk::new()).await;
+    cluster.create("before", 1).await.unwrap();
+    cluster.fake.0.full.store(true, std::sync::atomic::Ordering::Relaxed);
+    let start = Instant::now();
+    let error = cluster.create("t", 2).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::KafkaStorageError, "{error}");
+    assert!(start.elapsed() < Duration::from_secs(1));
 }

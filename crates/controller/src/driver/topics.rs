@@ -685,15 +685,20 @@ fn answer_later<T: Send + 'static>(
 ) {
     let topics: Vec<TopicName> =
         results.iter().filter(|(_, result)| result.is_ok()).map(|(name, _)| name.clone()).collect();
-    let finish = move |unfinished: &BTreeSet<TopicName>| {
-        let results = results.into_iter().map(|(name, result)| match result {
-            Ok(done) if unfinished.contains(&name) => (name, late(done)),
-            result => (name, result),
-        });
+    let finish = move |unfinished: &Unfinished| {
+        let results =
+            results.into_iter().map(|(name, result)| match (result, unfinished.get(&name)) {
+                (Ok(done), Some(why)) if why.code == ErrorCode::RequestTimedOut => {
+                    (name, late(done))
+                }
+                (Ok(_), Some(why)) => (name, Err(why.clone())),
+                (result, _) => (name, result),
+            });
         let _ = reply.send(results.collect());
     };
     if timeout.is_zero() || topics.is_empty() {
-        finish(&topics.into_iter().collect());
+        let late = ApiError::bare(ErrorCode::RequestTimedOut);
+        finish(&topics.into_iter().map(|topic| (topic, late.clone())).collect());
     } else {
         driver.wait(topics, wants, timeout, finish);
     }
