@@ -413,6 +413,7 @@ fn apply_broker_settings(broker: &Arc<Broker>) {
     for topic in broker.partitions.topics() {
         broker.partitions.set_settings(&topic, &topic_settings(broker, &topic));
     }
+    broker.cleaners.settings_changed();
 }
 
 /// What `topic`'s partitions go by now.

@@ -5,6 +5,7 @@
 
 pub mod adoption;
 mod channels;
+mod cleaner;
 mod committer;
 pub mod config;
 pub mod connection;
@@ -32,6 +33,7 @@ pub mod request;
 pub mod server;
 pub mod timer;
 
+use crate::cleaner::Cleaners;
 use crate::config::BrokerConfig;
 use crate::control::Control;
 use crate::fetch_session::FetchSessions;
@@ -64,6 +66,8 @@ pub struct Broker {
     pub image: Arc<ArcSwap<ClusterImage>>,
     /// The group coordinator.
     pub(crate) groups: Groups,
+    /// Who compacts logs.
+    pub(crate) cleaners: Cleaners,
     /// The cluster's id.
     pub cluster_id: ByteString,
     /// Deadlines of waiting requests.

@@ -14,6 +14,7 @@
 //! - Whoever takes the log away (stop, follow, truncate) must first wait until nobody writes it.
 
 mod append;
+mod cleaning;
 mod coordinator_log;
 mod describe;
 mod following;
@@ -38,6 +39,7 @@ pub(crate) use role::{Assignment, Role};
 pub(crate) use settings::PartitionSettings;
 pub(crate) use watch::{Interest, Isolation, Wake, Watcher};
 
+use crate::cleaner::CleaningControl;
 use crate::committer::Committer;
 use crate::mover::Mover;
 use crate::replica_fetcher::ReplicaFetchers;
@@ -128,7 +130,7 @@ pub(crate) struct Partition {
     /// Its number in the topic.
     pub(crate) index: i32,
     state: Mutex<State>,
-    /// Signalled when the last writer left.
+    /// Signalled when the last writer left, and when a swap or a compaction has ended.
     writer_left: Condvar,
 }
 
@@ -142,6 +144,12 @@ struct State {
     retention_due: Option<Timestamp>,
     /// Whether somebody needed the log since the janitor last asked.
     was_used: bool,
+    /// A compaction under way.
+    cleaning: Option<Arc<CleaningControl>>,
+    /// Segments are being replaced: the log must stay where it is.
+    is_swapping: bool,
+    /// Compaction failed, and would again.
+    is_uncleanable: bool,
 }
 
 #[derive(Debug)]
@@ -199,6 +207,9 @@ impl Partition {
             moving: None,
             retention_due: None,
             was_used: false,
+            cleaning: None,
+            is_swapping: false,
+            is_uncleanable: false,
         };
         Self { topic, index, state: Mutex::new(state), writer_left: Condvar::new() }
     }
@@ -208,10 +219,11 @@ impl Partition {
         TopicPartition { topic: self.topic.name.clone(), partition: self.index }
     }
 
-    /// Waits until nothing is reserved and nobody writes.
+    /// Waits until nothing is reserved, nobody writes and no segments are swapped.
     fn quiesce<'a>(self: &'a Arc<Self>, mut guard: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         loop {
             match &guard.work {
+                _ if guard.is_swapping => self.writer_left.wait(&mut guard),
                 Some(work) if work.is_writing => self.writer_left.wait(&mut guard),
                 Some(work) if !work.queue.is_empty() => {
                     drop(guard);

@@ -2,6 +2,7 @@
 
 use crate::Broker;
 use crate::channels::Channels;
+use crate::cleaner::Cleaners;
 use crate::committer::Committer;
 use crate::config::{self, BrokerConfig, DefinedRules, ReplicaPlacement};
 use crate::control::{Control, DynamicSettings};
@@ -127,6 +128,8 @@ pub struct Server {
     janitor_stop: JanitorStop,
     committer: JoinHandle<()>,
     mover: JoinHandle<()>,
+    /// Unless `log.cleaner.enable=false`.
+    cleaner: Option<JoinHandle<()>>,
     /// The embedded store, if the broker has one.
     store: Option<Arc<LocalStore>>,
     failure: Failure,
@@ -223,6 +226,7 @@ impl Server {
             config: ArcSwap::from_pointee(config),
             image: Arc::clone(&partitions.environment().image),
             groups,
+            cleaners: Cleaners::default(),
             partitions,
             fetch_sessions: FetchSessions::new(network.fetch_session_cache_slots),
             producer_ids,
@@ -245,6 +249,13 @@ impl Server {
         let committer = spawn("committer", move || committer.run())?;
         let mover = broker.partitions.environment().mover.clone();
         let mover = spawn("mover", move || mover.run())?;
+        let cleaner = if broker.config.load().log.cleaner.enabled {
+            let broker = Arc::clone(&broker);
+            let run = move || broker.cleaners.clone().run(&broker, spawn);
+            Some(spawn("cleaner", run)?)
+        } else {
+            None
+        };
         let janitor_stop = JanitorStop::default();
         let janitor = {
             let (broker, stop) = (Arc::clone(&broker), janitor_stop.clone());
@@ -303,6 +314,7 @@ impl Server {
             janitor_stop,
             committer,
             mover,
+            cleaner,
             store,
             failure,
         };
@@ -343,7 +355,7 @@ impl Server {
     pub fn stop(self, bound: Duration) {
         let Self { broker, acceptor, acceptor_stop, reactors, reactor_ended, control, .. } = self;
         let (janitor, janitor_stop, committer) = (self.janitor, self.janitor_stop, self.committer);
-        let (mover, store) = (self.mover, self.store);
+        let (mover, cleaner, store) = (self.mover, self.cleaner, self.store);
         let deadline = broker.clock.now() + bound;
         acceptor_stop.stop();
         join(acceptor);
@@ -375,6 +387,8 @@ impl Server {
         join(janitor);
         broker.partitions.environment().mover.stop();
         join(mover);
+        broker.cleaners.stop();
+        cleaner.into_iter().for_each(join);
         broker.partitions.environment().committer.stop();
         join(committer);
         broker.partitions.close();
@@ -404,6 +418,8 @@ impl Server {
         join(self.janitor);
         broker.partitions.environment().mover.stop();
         join(self.mover);
+        broker.cleaners.stop();
+        self.cleaner.into_iter().for_each(join);
         broker.partitions.environment().committer.stop();
         join(self.committer);
     }

@@ -8,7 +8,7 @@ use protocol::Records;
 use replication::truncation::{self, Reconciliation};
 use replication::{Event, FollowerFetch, Leader};
 use std::sync::Arc;
-use storage::{AbortedTransaction, EpochEnd, ReadError, ReadRequest};
+use storage::{AbortedTransaction, EpochEnd, LogRead, ReadError, ReadPlan, ReadRequest};
 
 /// What to read.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +83,9 @@ pub(crate) enum ReadFailure {
     File(#[source] std::io::Error),
 }
 
+/// How often a read is decided anew.
+const MOST_ATTEMPTS: usize = 3;
+
 impl Partition {
     /// Reads as the leader. With `subscription`, the reader's standing interest is moved to where it
     /// now stands; it is told of everything that this answer does not carry. `effects` are to be fired
@@ -144,15 +147,14 @@ impl Partition {
                 }
             }
         }
-        let plan = log
-            .plan_read(ReadRequest {
-                offset: read.offset,
-                max_bytes: read.max_bytes,
-                min_one_message: read.min_one_message,
-                upper_bound,
-                want_aborted: read.isolation == Isolation::LastStableOffset,
-            })
-            .map_err(ReadFailure::from)?;
+        let request = ReadRequest {
+            offset: read.offset,
+            max_bytes: read.max_bytes,
+            min_one_message: read.min_one_message,
+            upper_bound,
+            want_aborted: read.isolation == Isolation::LastStableOffset,
+        };
+        let plan = log.plan_read(request).map_err(ReadFailure::from)?;
         if let Some(replica) = read.replica {
             let fetch = FollowerFetch {
                 follower: replica.id,
@@ -167,12 +169,35 @@ impl Partition {
         } else if !plan.is_in_memory() {
             drop(guard);
         }
-        let read = plan.run().map_err(ReadFailure::from)?;
+        let read = self.run_plan(plan, request).map_err(ReadFailure::from)?;
         answer.records = read.records;
         answer.size = read.size;
         answer.first_batch_incomplete = read.first_batch_incomplete;
         answer.aborted_transactions = read.aborted_transactions;
         Ok(answer)
+    }
+
+    /// Does a read that was decided under the lock, without it. If its file is gone by now (compacted or
+    /// too old, and `file.delete.delay.ms` is short) it is decided anew.
+    pub(super) fn run_plan(
+        &self,
+        mut plan: ReadPlan,
+        request: ReadRequest,
+    ) -> Result<LogRead, ReadError> {
+        for _ in 0..MOST_ATTEMPTS {
+            match plan.run() {
+                Err(ReadError::Disk(error))
+                    if error.source.kind() == std::io::ErrorKind::NotFound =>
+                {
+                    plan = match self.state.lock().log.opened() {
+                        Some(log) => log.plan_read(request)?,
+                        None => return Err(ReadError::Disk(error)),
+                    };
+                }
+                outcome => return outcome,
+            }
+        }
+        plan.run()
     }
 
     /// Registers a standing interest. The watcher is told at once of what is readable already, and

@@ -139,6 +139,10 @@ impl Partition {
 
     fn relocation(self: &Arc<Self>, state: &mut State, copy: PartitionLog) -> Relocation {
         let progress = Arc::new(Progress::default());
+        // Nothing is compacted while it moves: what was copied would not be.
+        if let Some(cleaning) = &state.cleaning {
+            cleaning.call_off();
+        }
         state.moving = Some(Box::new(Move {
             to: Arc::clone(copy.directory()),
             progress: Arc::clone(&progress),
@@ -162,7 +166,7 @@ impl Partition {
 
     /// Copies the next piece of the log to the end of `copy`.
     fn copy_step(&self, copy: &mut PartitionLog, now: Timestamp) -> Result<Step, CopyFailure> {
-        let plan = {
+        let (plan, request) = {
             let mut state = self.state.lock();
             if matches!(state.log, Log::Gone) {
                 return Err(CopyFailure::Gone);
@@ -180,15 +184,17 @@ impl Partition {
             if copy.log_end_offset() == end {
                 return Ok(Step::CaughtUp);
             }
-            log.plan_read(ReadRequest {
+            let request = ReadRequest {
                 offset: copy.log_end_offset(),
                 max_bytes: STEP_BYTES,
                 min_one_message: true,
                 upper_bound: end,
                 want_aborted: false,
-            })?
+            };
+            (log.plan_read(request)?, request)
         };
-        let records = plan.run()?.records.to_bytes().map_err(CopyFailure::File)?;
+        let records =
+            self.run_plan(plan, request)?.records.to_bytes().map_err(CopyFailure::File)?;
         match copy.reserve(AppendRequest { records: AppendRecords::Replicate(records), now })? {
             Reserved::Pending(pending) => {
                 let outcome = pending.write();

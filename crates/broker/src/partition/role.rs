@@ -273,7 +273,7 @@ impl Partition {
         let mut effects = Effects::default();
         self.topic.environment.fetchers.leave(self);
         let log = {
-            let mut state = self.quiesce(self.state.lock());
+            let mut state = self.quiesce(self.end_cleaning(self.state.lock()));
             state.role = Role::Unassigned;
             state.give_up_waits(&mut effects);
             state.call_move_off();

@@ -1,5 +1,6 @@
 //! Partitions on a disk in memory that fails when it is told to.
 
+mod cleaning;
 mod following;
 
 use super::*;

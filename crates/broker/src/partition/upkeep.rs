@@ -22,6 +22,10 @@ impl Partition {
                 Log::Closed(_) => true,
                 Log::Gone => return,
             };
+            // Compaction would have worked for nothing; it removes what is too old when it has ended.
+            if state.cleaning.is_some() {
+                return;
+            }
             // Unassigned logs belong to nobody: their topic may be about to be deleted.
             if is_closed && state.role.epochs().is_none() {
                 return;
@@ -74,7 +78,7 @@ impl Partition {
     }
 
     /// Makes everything published durable, then answers the appends that waited for it. Called by the
-    /// committer only.
+    /// committer and by cleaners.
     pub(crate) fn flush(&self) {
         let mut effects = Effects::default();
         let (work, mut unflushed) = {

@@ -33,35 +33,35 @@ pub(super) const AREA: Area = Area {
         /// Effort when the broker itself compresses with zstd.
         "compression.zstd.level": Int = Some("3"), Between(-131_072, 22), Medium, ClusterWide, Honoured;
 
-        /// Threads that compact logs. This version does not compact yet: it keeps every record.
-        "log.cleaner.threads": Int = Some("1"), AtLeast(0), Medium, ClusterWide, Inert;
+        /// Threads that compact logs.
+        "log.cleaner.threads": Int = Some("1"), AtLeast(0), Medium, ClusterWide, Honoured;
 
         /// Reads and writes per second of all compaction together.
-        "log.cleaner.io.max.bytes.per.second": Double = Some("1.7976931348623157E308"), Any, Medium, ClusterWide, Inert;
+        "log.cleaner.io.max.bytes.per.second": Double = Some("1.7976931348623157E308"), Any, Medium, ClusterWide, Honoured;
 
         /// Memory for the keys of compaction, in bytes, over all its threads.
-        "log.cleaner.dedupe.buffer.size": Long = Some("134217728"), Any, Medium, ClusterWide, Inert;
+        "log.cleaner.dedupe.buffer.size": Long = Some("134217728"), Any, Medium, ClusterWide, Honoured;
 
         /// Memory for the input and output of compaction, in bytes, over all its threads.
-        "log.cleaner.io.buffer.size": Int = Some("524288"), AtLeast(0), Medium, ClusterWide, Inert;
+        "log.cleaner.io.buffer.size": Int = Some("524288"), AtLeast(0), Medium, ClusterWide, Honoured;
 
         /// How full the key table of compaction may become before it stops taking keys.
-        "log.cleaner.io.buffer.load.factor": Double = Some("0.9"), Any, Medium, ClusterWide, Inert;
+        "log.cleaner.io.buffer.load.factor": Double = Some("0.9"), Any, Medium, ClusterWide, Honoured;
 
         /// How long a compaction thread sleeps when there is nothing to do.
-        "log.cleaner.backoff.ms": Long = Some("15000"), AtLeast(0), Medium, ClusterWide, Inert;
+        "log.cleaner.backoff.ms": Long = Some("15000"), AtLeast(0), Medium, ClusterWide, Honoured;
 
         /// Share of a log that must be new before compaction bothers with it.
-        "log.cleaner.min.cleanable.ratio": Double = Some("0.5"), Fraction(0.0, 1.0), Medium, ClusterWide, Inert;
+        "log.cleaner.min.cleanable.ratio": Double = Some("0.5"), Fraction(0.0, 1.0), Medium, ClusterWide, Honoured;
 
         /// Whether logs with `cleanup.policy=compact` are compacted at all.
-        "log.cleaner.enable": Boolean = Some("true"), Any, Medium, ReadOnly, Inert;
+        "log.cleaner.enable": Boolean = Some("true"), Any, Medium, ReadOnly, Honoured;
 
         /// How long compaction keeps the marker of a deleted key, so that slow readers still see the deletion.
-        "log.cleaner.delete.retention.ms": Long = Some("86400000"), AtLeast(0), Medium, ClusterWide, Inert;
+        "log.cleaner.delete.retention.ms": Long = Some("86400000"), AtLeast(0), Medium, ClusterWide, Honoured;
 
         /// How long a record stays safe from compaction.
-        "log.cleaner.min.compaction.lag.ms": Long = Some("0"), AtLeast(0), Medium, ClusterWide, Inert;
+        "log.cleaner.min.compaction.lag.ms": Long = Some("0"), AtLeast(0), Medium, ClusterWide, Honoured;
 
         /// Age by which a record must be open to compaction; a segment of a compacted topic is rolled at least this
         /// often.
@@ -104,8 +104,8 @@ pub(super) const AREA: Area = Area {
         /// How often logs are looked through for segments to delete.
         "log.retention.check.interval.ms": Long = Some("300000"), AtLeast(1), Medium, ReadOnly, Honoured;
 
-        /// What becomes of old records: `delete` removes whole segments by age and size, `compact` is to keep the newest
-        /// of each key. This version does not compact yet.
+        /// What becomes of old records: `delete` removes whole segments by age and size, `compact` keeps the newest of
+        /// each key.
         "log.cleanup.policy": List = Some("delete"), ListOf(&["compact", "delete"]), Medium, ClusterWide, Honoured;
 
         /// Size of an index at which its segment is closed, in bytes.

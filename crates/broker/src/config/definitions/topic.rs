@@ -45,12 +45,11 @@ pub(super) const AREA: Area = Area {
         /// Bytes of records between two entries of the offset index.
         "index.interval.bytes": Int = Some("4096"), AtLeast(0), Medium, ClusterWide, Honoured;
 
-        /// How long compaction keeps the marker of a deleted key, so that slow readers still see the deletion. This
-        /// version does not compact yet.
-        "delete.retention.ms": Long = Some("86400000"), AtLeast(0), Medium, ClusterWide, Inert;
+        /// How long compaction keeps the marker of a deleted key, so that slow readers still see the deletion.
+        "delete.retention.ms": Long = Some("86400000"), AtLeast(0), Medium, ClusterWide, Honoured;
 
         /// How long a record stays safe from compaction.
-        "min.compaction.lag.ms": Long = Some("0"), AtLeast(0), Medium, ClusterWide, Inert;
+        "min.compaction.lag.ms": Long = Some("0"), AtLeast(0), Medium, ClusterWide, Honoured;
 
         /// Age by which a record must be open to compaction; a segment of a compacted topic is rolled at least this
         /// often.
@@ -60,10 +59,10 @@ pub(super) const AREA: Area = Area {
         "file.delete.delay.ms": Long = Some("60000"), AtLeast(0), Medium, ClusterWide, Honoured;
 
         /// Share of the log that must be new before compaction bothers with it.
-        "min.cleanable.dirty.ratio": Double = Some("0.5"), Fraction(0.0, 1.0), Medium, ClusterWide, Inert;
+        "min.cleanable.dirty.ratio": Double = Some("0.5"), Fraction(0.0, 1.0), Medium, ClusterWide, Honoured;
 
-        /// What becomes of old records: `delete` removes whole segments by age and size, `compact` is to keep the newest
-        /// of each key. This version does not compact yet.
+        /// What becomes of old records: `delete` removes whole segments by age and size, `compact` keeps the newest of
+        /// each key.
         "cleanup.policy": List = Some("delete"), ListOf(&["compact", "delete"]), Medium, ClusterWide, Honoured;
 
         /// Whether a replica that may lack committed records can lead when no other is left.
