@@ -32,6 +32,7 @@ mod replica_fetcher;
 pub mod request;
 pub mod server;
 pub mod timer;
+mod to_controller;
 
 use crate::cleaner::Cleaners;
 use crate::config::BrokerConfig;

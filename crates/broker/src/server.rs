@@ -22,9 +22,10 @@ use crate::readiness::Readiness;
 use crate::refusals::Refusals;
 use crate::replica_fetcher::{FetcherSettings, ReplicaFetchers};
 use crate::timer::TimerService;
+use crate::to_controller;
 use arc_swap::ArcSwap;
 use controller::Surroundings;
-use controller::{ControllerError, ControllerHandle, ControllerSettings, Membership, Placement};
+use controller::{ControllerError, ControllerSettings, Membership, Placement};
 use coordination::Store;
 use coordination::local::LocalStore;
 use metadata::{BrokerImage, ClusterImage, Endpoint, SecurityProtocol};
@@ -36,12 +37,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddr
 use std::path::PathBuf;
 use std::sync::atomic::AtomicI64;
 use std::sync::mpsc;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use storage::{LogDirectories, LogDirectoriesConfig};
 use tokio::sync::watch;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 /// Bounds what is held of frames that have not arrived whole, where `queued.max.request.bytes` does not
 /// say otherwise. Kafka has no bound then.
@@ -207,10 +208,10 @@ impl Server {
         };
         let membership = join_cluster(&control, shared, &partitions, &environment)?;
         let committer = partitions.environment().committer.clone();
-        let controller = Arc::new(OnceLock::new());
+        let itself = Arc::new(OnceLock::new());
         let producer_ids = ProducerIds::new(Box::new(ControllerIds {
             control: control.handle.clone(),
-            controller: Arc::clone(&controller),
+            broker: Arc::clone(&itself),
         }));
         let groups = Groups::new(
             &config,
@@ -230,7 +231,7 @@ impl Server {
             partitions,
             fetch_sessions: FetchSessions::new(network.fetch_session_cache_slots),
             producer_ids,
-            controller,
+            controller: Arc::default(),
             timers: TimerService::new(polls.len()),
             control: control.handle.clone(),
             refusals: Refusals::default(),
@@ -243,6 +244,7 @@ impl Server {
             ),
         });
 
+        assert!(itself.set(Arc::downgrade(&broker)).is_ok(), "set once, here");
         let failure = start_controller(&control, membership, &broker, &listeners)?;
 
         control.handle.spawn(proposer.run(Arc::downgrade(&broker)));
@@ -351,12 +353,13 @@ impl Server {
         &self.listeners
     }
 
-    /// Stops: accepts nothing new, answers what is under way for at most `bound`, closes everything.
+    /// Stops: has others lead what it leads (for at most half of `bound`), accepts nothing new, answers what is under way for at most `bound`, closes everything.
     pub fn stop(self, bound: Duration) {
         let Self { broker, acceptor, acceptor_stop, reactors, reactor_ended, control, .. } = self;
         let (janitor, janitor_stop, committer) = (self.janitor, self.janitor_stop, self.committer);
         let (mover, cleaner, store) = (self.mover, self.cleaner, self.store);
         let deadline = broker.clock.now() + bound;
+        control.handle.block_on(to_controller::hand_over(&broker, bound / 2));
         acceptor_stop.stop();
         join(acceptor);
         for reactor in &reactors {
@@ -522,6 +525,9 @@ fn start_controller(
         },
         unclean_leader_election: config.controller.unclean_leader_election,
         delete_topics: config.topics.deletion,
+        auto_leader_rebalance: config.controller.auto_leader_rebalance,
+        leader_imbalance_percentage: config.controller.leader_imbalance_per_broker_percentage,
+        leader_imbalance_interval: config.controller.leader_imbalance_check_interval,
     };
     broker.told.set_config_reader(membership.config_reader());
     let rules = {
@@ -581,22 +587,33 @@ fn registration(
     }
 }
 
-/// Asks the controller for producer ids, once it runs.
+/// Asks the controller for producer ids, once one is known.
 #[derive(Debug)]
 struct ControllerIds {
     control: tokio::runtime::Handle,
-    controller: Arc<OnceLock<ControllerHandle>>,
+    /// The broker holds this.
+    broker: Arc<OnceLock<Weak<Broker>>>,
 }
 
 impl ProducerIdSource for ControllerIds {
     fn request(&self, done: Box<dyn FnOnce(Option<ProducerIdBlock>) + Send>) {
-        let Some(controller) = self.controller.get().cloned() else { return done(None) };
+        let Some(broker) = self.broker.get().and_then(Weak::upgrade) else { return done(None) };
         self.control.spawn(async move {
-            let block = controller.allocate_producer_ids().await.ok();
-            done(
-                block
-                    .map(|block| ProducerIdBlock { first: block.first, count: block.count.into() }),
-            );
+            let block = match to_controller::allocate_producer_ids(&broker).await {
+                Ok(answer) if answer.error_code == 0 => Some(ProducerIdBlock {
+                    first: answer.producer_id_start,
+                    count: answer.producer_id_len.into(),
+                }),
+                Ok(answer) => {
+                    debug!(code = answer.error_code, "the controller gives no producer ids");
+                    None
+                }
+                Err(error) => {
+                    debug!(%error, "no producer ids");
+                    None
+                }
+            };
+            done(block);
         });
     }
 }

@@ -47,6 +47,10 @@ pub(crate) struct Partition {
     pub(crate) removing: Vec<BrokerId>,
     /// `None` while it never had a leader.
     pub(crate) state: Option<State>,
+    /// Whether its node is there though its state is not; where its state is there, it does not matter.
+    pub(crate) has_node: bool,
+    /// Its state node is there and cannot be read: it is left alone, so that nothing is overwritten.
+    pub(crate) is_unreadable: bool,
 }
 
 impl Partition {
@@ -73,6 +77,8 @@ pub(crate) struct Context {
     pub(crate) names: BTreeMap<TopicId, TopicName>,
     /// Replicas of live brokers whose log directory failed.
     pub(crate) offline: BTreeSet<(BrokerId, TopicPartition)>,
+    /// Registered brokers that asked to shut down: they lead nothing new and count as gone from ISRs.
+    pub(crate) leaving: BTreeSet<BrokerId>,
     /// Topics on their way out, and the brokers that still have to delete their replicas.
     pub(crate) deleting: BTreeMap<TopicName, BTreeSet<BrokerId>>,
 }
@@ -109,10 +115,58 @@ impl Context {
             .collect()
     }
 
+    /// Whether `broker` is registered and stays.
+    pub(crate) fn is_live(&self, broker: BrokerId) -> bool {
+        self.brokers.contains_key(&broker) && !self.leaving.contains(&broker)
+    }
+
+    /// The brokers that are registered and stay.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &LiveBroker> {
+        self.brokers.values().filter(|broker| !self.leaving.contains(&broker.image.id))
+    }
+
     /// Whether `broker` lives and has not lost its replica of `at`.
     pub(crate) fn is_online(&self, broker: BrokerId, at: &TopicPartition) -> bool {
-        self.brokers.contains_key(&broker)
-            && (self.offline.is_empty() || !self.offline.contains(&(broker, at.clone())))
+        self.is_live(broker) && self.is_whole(broker, at)
+    }
+
+    /// Whether `broker` still serves its replica of `at` though it is about to shut down.
+    fn is_lingering(&self, broker: BrokerId, at: &TopicPartition) -> bool {
+        self.leaving.contains(&broker)
+            && self.brokers.contains_key(&broker)
+            && self.is_whole(broker, at)
+    }
+
+    fn is_whole(&self, broker: BrokerId, at: &TopicPartition) -> bool {
+        self.offline.is_empty() || !self.offline.contains(&(broker, at.clone()))
+    }
+
+    /// The replicas of `at` that can be told something: online, or about to shut down.
+    pub(crate) fn reachable_replicas(&self, at: &TopicPartition) -> Vec<BrokerId> {
+        let replicas = self.partition(at).map_or(&[][..], |partition| &partition.replicas);
+        let reachable = |id: &BrokerId| self.is_online(*id, at) || self.is_lingering(*id, at);
+        replicas.iter().copied().filter(reachable).collect()
+    }
+
+    /// Whether `at` has a leader that lives.
+    pub(crate) fn has_online_leader(&self, at: &TopicPartition) -> bool {
+        let state = self.partition(at).and_then(|partition| partition.state.as_ref());
+        state.and_then(|state| state.node.leader).is_some_and(|id| self.is_online(id, at))
+    }
+
+    /// Whether any partition is being moved.
+    pub(crate) fn is_any_moving(&self) -> bool {
+        self.topics.values().any(|topic| topic.partitions.values().any(Partition::is_moving))
+    }
+
+    /// The partitions with a replica on one of `brokers`, and those without a leader that lives.
+    pub(crate) fn affected_by(&self, brokers: &BTreeSet<BrokerId>) -> Vec<TopicPartition> {
+        let mut all = self.all_partitions();
+        all.retain(|at| {
+            let replicas = self.partition(at).map_or(&[][..], |p| &p.replicas);
+            replicas.iter().any(|id| brokers.contains(id)) || !self.has_online_leader(at)
+        });
+        all
     }
 
     /// Whether some partition of `topic` cannot be led because the disks of all its replicas have failed.
@@ -140,19 +194,31 @@ impl Context {
         controller_epoch: ControllerEpoch,
     ) -> Option<StateNode> {
         let partition = self.partition(at)?;
-        repaired(partition, |broker| self.is_online(broker, at), unclean, controller_epoch)
+        let online = |broker| self.is_online(broker, at);
+        repaired(
+            partition,
+            online,
+            |broker| self.is_lingering(broker, at),
+            unclean,
+            controller_epoch,
+        )
     }
 }
 
 /// A new partition is led by its first online replica. Of an old one, whatever is not online leaves the
 /// ISR (its last member never does), and if the leader is not online, the first assigned replica that
-/// is in the ISR leads; with `unclean`, and none of those, the first that is online.
+/// is in the ISR leads; with `unclean`, and none of those, the first that is online. A leader that is
+/// about to shut down leads on while nobody can take over.
 pub(crate) fn repaired(
     partition: &Partition,
     is_online: impl Fn(BrokerId) -> bool,
+    is_lingering: impl Fn(BrokerId) -> bool,
     unclean: bool,
     controller_epoch: ControllerEpoch,
 ) -> Option<StateNode> {
+    if partition.is_unreadable {
+        return None;
+    }
     let online = |ids: &[BrokerId]| -> Vec<BrokerId> {
         ids.iter().copied().filter(|&id| is_online(id)).collect()
     };
@@ -164,15 +230,19 @@ pub(crate) fn repaired(
     };
     let mut after = before.clone();
     after.isr = online(&before.isr);
-    if after.isr.is_empty() {
-        after.isr = before.isr.last().copied().into_iter().collect();
-    }
     if !before.leader.is_some_and(&is_online) {
         let candidates = online(&partition.replicas);
         after.leader = candidates.iter().copied().find(|id| before.isr.contains(id));
-        if let (None, true, Some(&first)) = (after.leader, unclean, candidates.first()) {
+        if let (None, Some(old)) = (after.leader, before.leader.filter(|&id| is_lingering(id))) {
+            after.leader = Some(old);
+            after.isr =
+                before.isr.iter().copied().filter(|&id| id == old || is_online(id)).collect();
+        } else if let (None, true, Some(&first)) = (after.leader, unclean, candidates.first()) {
             (after.leader, after.isr, after.recovering) = (Some(first), vec![first], true);
         }
+    }
+    if after.isr.is_empty() {
+        after.isr = before.isr.last().copied().into_iter().collect();
     }
     if after == *before {
         return None;
@@ -211,7 +281,13 @@ mod tests {
         let state = Some(State { node, partition_epoch: PartitionEpoch(0) });
         let partition = Partition { state, ..Partition::assigned(ids(&[1, 2, 3])) };
         let online = ids(online);
-        let after = repaired(&partition, |id| online.contains(&id), unclean, ControllerEpoch(2))?;
+        let after = repaired(
+            &partition,
+            |id| online.contains(&id),
+            |id| id.0 == 9,
+            unclean,
+            ControllerEpoch(2),
+        )?;
         assert_eq!(after.controller_epoch, ControllerEpoch(2));
         let isr = after.isr.iter().map(|id| id.0).collect();
         Some((after.leader.map_or(-1, |id| id.0), after.leader_epoch.0, isr))
@@ -239,8 +315,23 @@ mod tests {
     #[test]
     fn a_new_partition_is_led_by_its_first_online_replica() {
         let partition = Partition::assigned(ids(&[1, 2, 3]));
-        let state = repaired(&partition, |id| id.0 > 1, false, ControllerEpoch(2)).unwrap();
+        let epoch = ControllerEpoch(2);
+        let state = repaired(&partition, |id| id.0 > 1, |_| false, false, epoch).unwrap();
         assert_eq!((state.leader, state.isr), (Some(BrokerId(2)), ids(&[2, 3])));
-        assert_eq!(repaired(&partition, |_| false, true, ControllerEpoch(2)), None);
+        assert_eq!(repaired(&partition, |_| false, |_| true, true, epoch), None);
+    }
+
+    #[test]
+    fn one_that_is_about_to_shut_down_leads_on_while_nobody_can_take_over() {
+        assert_eq!(repair(9, &[9, 1], &[1], false), Some((1, 8, vec![1])));
+        assert_eq!(repair(9, &[9], &[1, 2], false), None);
+        assert_eq!(repair(9, &[9, 3], &[1, 2], false), Some((9, 8, vec![9])));
+        assert_eq!(repair(9, &[9], &[1, 2], true), None, "no need to lose anything");
+    }
+
+    #[test]
+    fn a_partition_whose_state_cannot_be_read_is_left_alone() {
+        let partition = Partition { is_unreadable: true, ..Partition::assigned(ids(&[1])) };
+        assert_eq!(repaired(&partition, |_| true, |_| false, true, ControllerEpoch(2)), None);
     }
 }

@@ -6,6 +6,10 @@ use crate::api::{
 };
 use model::{BrokerEpoch, BrokerId, TopicName, TopicPartition};
 use protocol::ErrorCode;
+use protocol::messages::{
+    AllocateProducerIdsRequest, AlterPartitionRequest, AlterPartitionResponse,
+    ControlledShutdownRequest, ControlledShutdownResponse,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -68,7 +72,17 @@ pub(crate) enum Command {
         reply: ReplyTo<Result<Vec<OngoingReassignment>, ApiError>>,
     },
     AllocateProducerIds {
+        request: AllocateProducerIdsRequest,
         reply: ReplyTo<Result<ProducerIdBlock, ApiError>>,
+    },
+    AlterPartition {
+        request: AlterPartitionRequest,
+        version: i16,
+        reply: ReplyTo<AlterPartitionResponse>,
+    },
+    ControlledShutdown {
+        request: ControlledShutdownRequest,
+        reply: ReplyTo<ControlledShutdownResponse>,
     },
     LogDirectoryFailed,
     Stop {
@@ -190,14 +204,44 @@ impl ControllerHandle {
             .unwrap_or_else(|| Err(stopped()))
     }
 
-    /// A block of producer ids that nobody else gets, ever.
+    /// A block of producer ids for the broker that asks: nobody else gets them, ever.
     ///
     /// # Errors
-    /// `COORDINATOR_LOAD_IN_PROGRESS` if the store does not answer; to be tried again.
-    pub async fn allocate_producer_ids(&self) -> Result<ProducerIdBlock, ApiError> {
-        self.ask(|reply| Command::AllocateProducerIds { reply })
+    /// `NOT_CONTROLLER`, `BROKER_ID_NOT_REGISTERED`, `STALE_BROKER_EPOCH`;
+    /// `COORDINATOR_LOAD_IN_PROGRESS` if the store does not answer, to be tried again.
+    pub async fn allocate_producer_ids(
+        &self,
+        request: AllocateProducerIdsRequest,
+    ) -> Result<ProducerIdBlock, ApiError> {
+        self.ask(|reply| Command::AllocateProducerIds { request, reply })
             .await
-            .unwrap_or_else(|| Err(ApiError::of(ErrorCode::CoordinatorLoadInProgress)))
+            .unwrap_or_else(|| Err(stopped()))
+    }
+
+    /// Changes the ISR of partitions as their leaders ask, in a request of `version`; every partition
+    /// that is named is answered.
+    pub async fn alter_partition(
+        &self,
+        request: AlterPartitionRequest,
+        version: i16,
+    ) -> AlterPartitionResponse {
+        let answer = self.ask(|reply| Command::AlterPartition { request, version, reply }).await;
+        answer.unwrap_or_else(|| AlterPartitionResponse {
+            error_code: ErrorCode::NotController.code(),
+            ..AlterPartitionResponse::default()
+        })
+    }
+
+    /// Has others lead what a broker leads that wants to shut down; answers with what it still leads.
+    pub async fn controlled_shutdown(
+        &self,
+        request: ControlledShutdownRequest,
+    ) -> ControlledShutdownResponse {
+        let answer = self.ask(|reply| Command::ControlledShutdown { request, reply }).await;
+        answer.unwrap_or_else(|| ControlledShutdownResponse {
+            error_code: ErrorCode::StaleControllerEpoch.code(),
+            ..ControlledShutdownResponse::default()
+        })
     }
 
     /// Announces that a log directory of this broker failed.

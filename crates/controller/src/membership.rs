@@ -9,6 +9,7 @@ use platform::{Clock, Random};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Why a broker cannot be part of its cluster.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,12 @@ pub struct ControllerSettings {
     pub unclean_leader_election: bool,
     /// `delete.topic.enable`
     pub delete_topics: bool,
+    /// `auto.leader.rebalance.enable`
+    pub auto_leader_rebalance: bool,
+    /// `leader.imbalance.per.broker.percentage`
+    pub leader_imbalance_percentage: i32,
+    /// `leader.imbalance.check.interval.seconds`
+    pub leader_imbalance_interval: Duration,
 }
 
 /// What the driver works with.

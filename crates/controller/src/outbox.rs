@@ -3,7 +3,7 @@
 use crate::context::{Context, State};
 use crate::{ControlRequest, ControllerSettings};
 use bytestring::ByteString;
-use model::{BrokerId, ControllerEpoch, TopicId, TopicName, TopicPartition};
+use model::{BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicName, TopicPartition};
 use protocol::messages::leader_and_isr_request as lisr;
 use protocol::messages::stop_replica_request as stop;
 use protocol::messages::update_metadata_request as umr;
@@ -24,10 +24,20 @@ pub(crate) struct Outbox {
     metadata: BTreeMap<TopicName, BTreeSet<i32>>,
     /// Topics that nobody is to see any more.
     deleted: BTreeMap<TopicName, (TopicId, Vec<i32>)>,
-    /// For each broker, the replicas to delete.
-    stop: BTreeMap<BrokerId, ByTopic<()>>,
+    /// For each broker, the replicas to stop, or to delete.
+    stop: BTreeMap<BrokerId, ByTopic<Stop>>,
     /// Also tell those who have nothing to do which brokers live.
     brokers_changed: bool,
+    /// Who hears of brokers and partitions; everybody, if none.
+    audience: Option<BTreeSet<BrokerId>>,
+}
+
+/// How a replica is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stop {
+    /// `None` of a topic that is being deleted: the wire's -2.
+    leader_epoch: Option<LeaderEpoch>,
+    delete: bool,
 }
 
 impl Outbox {
@@ -40,7 +50,8 @@ impl Outbox {
     ) {
         for broker in brokers {
             let topics = self.leader_and_isr.entry(broker).or_default();
-            topics.entry(at.topic.clone()).or_default().insert(at.partition, is_new);
+            let partitions = topics.entry(at.topic.clone()).or_default();
+            *partitions.entry(at.partition).or_default() |= is_new;
         }
         self.describe(at);
     }
@@ -60,10 +71,40 @@ impl Outbox {
         self.deleted.insert(name, (id, partitions));
     }
 
-    /// `broker` is to delete its replica of `at`.
-    pub(crate) fn delete(&mut self, at: &TopicPartition, broker: BrokerId) {
+    /// Only `brokers` are told of brokers and partitions; who is to lead or follow hears of that anyway.
+    pub(crate) fn only_to(mut self, brokers: impl IntoIterator<Item = BrokerId>) -> Self {
+        self.audience = Some(brokers.into_iter().collect());
+        self
+    }
+
+    /// Whether there is nothing to tell.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.leader_and_isr.is_empty()
+            && self.metadata.is_empty()
+            && self.deleted.is_empty()
+            && self.stop.is_empty()
+            && !self.brokers_changed
+    }
+
+    /// `broker` is to stop its replica of `at`, whose topic is being deleted; with `delete`, for good.
+    pub(crate) fn delete(&mut self, at: &TopicPartition, broker: BrokerId, delete: bool) {
+        self.end(at, broker, Stop { leader_epoch: None, delete });
+    }
+
+    /// `broker` is to stop its replica of `at` in this epoch; with `delete`, to delete it too.
+    pub(crate) fn stop(
+        &mut self,
+        at: &TopicPartition,
+        broker: BrokerId,
+        leader_epoch: LeaderEpoch,
+        delete: bool,
+    ) {
+        self.end(at, broker, Stop { leader_epoch: Some(leader_epoch), delete });
+    }
+
+    fn end(&mut self, at: &TopicPartition, broker: BrokerId, stop: Stop) {
         let topics = self.stop.entry(broker).or_default();
-        topics.entry(at.topic.clone()).or_default().insert(at.partition, ());
+        topics.entry(at.topic.clone()).or_default().insert(at.partition, stop);
     }
 
     /// The requests to each registered broker, in the order in which they must be sent.
@@ -85,7 +126,8 @@ impl Outbox {
                 request.broker_epoch = live.epoch.0;
                 requests.push((broker, ControlRequest::LeaderAndIsr(request)));
             }
-            if let Some(metadata) = &metadata {
+            let hears = self.audience.as_ref().is_none_or(|audience| audience.contains(&broker));
+            if let Some(metadata) = metadata.as_ref().filter(|_| hears) {
                 let request =
                     UpdateMetadataRequest { broker_epoch: live.epoch.0, ..metadata.clone() };
                 requests.push((broker, ControlRequest::UpdateMetadata(request)));
@@ -250,15 +292,17 @@ fn live_brokers(context: &Context) -> Vec<umr::UpdateMetadataBroker> {
     context.brokers.values().map(describe).collect()
 }
 
-fn stop_topic((name, partitions): (&TopicName, &BTreeMap<i32, ()>)) -> stop::StopReplicaTopicState {
+fn stop_topic(
+    (name, partitions): (&TopicName, &BTreeMap<i32, Stop>),
+) -> stop::StopReplicaTopicState {
     stop::StopReplicaTopicState {
         topic_name: text(name),
         partition_states: partitions
-            .keys()
-            .map(|&partition_index| stop::StopReplicaPartitionState {
+            .iter()
+            .map(|(&partition_index, stop)| stop::StopReplicaPartitionState {
                 partition_index,
-                leader_epoch: DELETED,
-                delete_partition: true,
+                leader_epoch: stop.leader_epoch.map_or(DELETED, |epoch| epoch.0),
+                delete_partition: stop.delete,
             })
             .collect(),
     }

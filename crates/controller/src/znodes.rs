@@ -4,7 +4,7 @@
 //! stops a whole cluster. So: exactly Kafka's keys, numbers as numbers, and text where Kafka has text.
 
 use metadata::{BrokerImage, ConfigEntity, Endpoint, SecurityProtocol};
-use model::{BrokerId, ControllerEpoch, LeaderEpoch, Timestamp, TopicId};
+use model::{BrokerId, ControllerEpoch, LeaderEpoch, Timestamp, TopicId, TopicPartition};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,6 +22,9 @@ pub(crate) const BROKER_CONFIGS: &str = "/config/brokers";
 /// `ConfigType.CLIENT_METRICS`; made with the first subscription.
 pub(crate) const CLIENT_METRICS_CONFIGS: &str = "/config/client-metrics";
 pub(crate) const LOG_DIR_EVENTS: &str = "/log_dir_event_notification";
+pub(crate) const ISR_CHANGES: &str = "/isr_change_notification";
+pub(crate) const REASSIGN_PARTITIONS: &str = "/admin/reassign_partitions";
+pub(crate) const PREFERRED_ELECTION: &str = "/admin/preferred_replica_election";
 pub(crate) const PRODUCER_IDS: &str = "/latest_producer_id_block";
 
 /// What every broker creates when it starts, with null data.
@@ -32,7 +35,7 @@ pub(crate) const PERSISTENT_PATHS: [&str; 14] = [
     CONFIG_CHANGES,
     DELETE_TOPICS,
     "/brokers/seqid",
-    "/isr_change_notification",
+    ISR_CHANGES,
     PRODUCER_IDS,
     LOG_DIR_EVENTS,
     TOPIC_CONFIGS,
@@ -160,6 +163,16 @@ pub(crate) fn controller(broker: BrokerId, at: Timestamp) -> Vec<u8> {
         timestamp: at.to_string(),
         kraft_controller_epoch: -1,
     })
+}
+
+/// Whether a KRaft controller has taken the cluster over (a migration): brokers write no settings then.
+pub(crate) fn is_kraft_controller(data: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Read {
+        #[serde(rename = "kraftControllerEpoch", default = "minus_one")]
+        epoch: i32,
+    }
+    from_json::<Read>(data).is_some_and(|node| node.epoch > 0)
 }
 
 pub(crate) fn controller_epoch(epoch: ControllerEpoch) -> Vec<u8> {
@@ -451,6 +464,55 @@ pub(crate) fn parse_log_dir_event(data: &[u8]) -> Option<BrokerId> {
     from_json::<Read>(data).map(|node| BrokerId(node.broker))
 }
 
+/// The partitions that an ISR change notification, or a request for preferred elections, names.
+pub(crate) fn parse_partitions(data: &[u8]) -> Option<Vec<TopicPartition>> {
+    #[derive(Deserialize)]
+    struct Read {
+        partitions: Vec<One>,
+    }
+    #[derive(Deserialize)]
+    struct One {
+        topic: String,
+        partition: i32,
+    }
+    let node: Read = from_json(data)?;
+    let named = node.partitions.into_iter();
+    Some(named.map(|one| TopicPartition::new(one.topic.as_str(), one.partition)).collect())
+}
+
+#[derive(Serialize, Deserialize)]
+struct ReassignmentsNode {
+    version: i32,
+    partitions: Vec<ReassignmentNode>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ReassignmentNode {
+    topic: String,
+    partition: i32,
+    replicas: Vec<i32>,
+}
+
+/// `/admin/reassign_partitions`, as it is left when some of it is done.
+pub(crate) fn reassignments(wanted: &BTreeMap<TopicPartition, Vec<BrokerId>>) -> Vec<u8> {
+    let partitions = wanted.iter().map(|(at, replicas)| ReassignmentNode {
+        topic: at.topic.to_string(),
+        partition: at.partition,
+        replicas: replicas.iter().map(|id| id.0).collect(),
+    });
+    to_json(&ReassignmentsNode { version: 1, partitions: partitions.collect() })
+}
+
+/// What `/admin/reassign_partitions` asks for.
+pub(crate) fn parse_reassignments(data: &[u8]) -> Option<Vec<(TopicPartition, Vec<BrokerId>)>> {
+    let node: ReassignmentsNode = from_json(data)?;
+    let wanted = node.partitions.into_iter().map(|one| {
+        let replicas = one.replicas.into_iter().map(BrokerId).collect();
+        (TopicPartition::new(one.topic.as_str(), one.partition), replicas)
+    });
+    Some(wanted.collect())
+}
+
 #[derive(Serialize, Deserialize)]
 struct ProducerIdsNode {
     version: i32,
@@ -522,6 +584,8 @@ mod tests {
         let block = text(producer_ids(BrokerId(1), 0, 999));
         assert_eq!(block, r#"{"version":1,"broker":1,"block_start":"0","block_end":"999"}"#);
         assert_eq!(parse_last_producer_id(block.as_bytes()), Some(999));
+        assert!(!is_kraft_controller(&controller(BrokerId(1), Timestamp(5))));
+        assert!(is_kraft_controller(br#"{"version":2,"brokerid":1,"kraftControllerEpoch":3}"#));
         assert_eq!(
             text(controller(BrokerId(1), Timestamp(5))),
             r#"{"version":2,"brokerid":1,"timestamp":"5","kraftControllerEpoch":-1}"#
@@ -553,6 +617,18 @@ mod tests {
         assert_eq!(parse_registration(BrokerId(1), old).unwrap().endpoints[0].host, "h");
         assert_eq!(parse_registration(BrokerId(1), b"{}").unwrap().endpoints, []);
         assert_eq!(parse_registration(BrokerId(1), b"nonsense"), None);
+    }
+
+    #[test]
+    fn old_tools_nodes_are_read_and_what_is_left_of_them_written() {
+        let json = r#"{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[4,5]}]}"#;
+        let wanted = parse_reassignments(json.as_bytes()).unwrap();
+        let at = TopicPartition::new("t", 0);
+        assert_eq!(wanted, [(at.clone(), vec![BrokerId(4), BrokerId(5)])]);
+        assert_eq!(text(reassignments(&wanted.into_iter().collect())), json);
+        let json = br#"{"version":1,"partitions":[{"topic":"t","partition":0}]}"#;
+        assert_eq!(parse_partitions(json), Some(vec![at]));
+        assert_eq!((parse_partitions(b"[]"), parse_reassignments(b"x")), (None, None));
     }
 
     #[test]

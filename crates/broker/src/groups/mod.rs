@@ -160,14 +160,19 @@ impl Groups {
         let _changing = self.changing.lock();
         let mut shards = BTreeMap::clone(&self.shards.load());
         if let Some(known) = shards.get(&partition) {
-            if known.leader_epoch < leader_epoch {
-                // It has led without a break, so what it holds is what is committed: groups live on.
-                known.tell(News::Reelected(leader_epoch));
-                let shard = Shard { leader_epoch, ..Shard::clone(known) };
-                shards.insert(partition, Arc::new(shard));
-                self.shards.store(Arc::new(shards));
+            match leader_epoch.0.saturating_sub(known.leader_epoch.0) {
+                ..=0 => return,
+                1 => {
+                    // It has led without a break, so what it holds is what is committed: groups live on.
+                    known.tell(News::Reelected(leader_epoch));
+                    let shard = Shard { leader_epoch, ..Shard::clone(known) };
+                    shards.insert(partition, Arc::new(shard));
+                    self.shards.store(Arc::new(shards));
+                    return;
+                }
+                // Somebody else may have led in between, and written what this one has not read.
+                _ => known.tell(News::Resigned),
             }
-            return;
         }
         let (mailbox, work) = mpsc::channel(MAILBOX);
         let (news, told) = mpsc::unbounded_channel();

@@ -1,10 +1,13 @@
 //! One file per API; each declares the versions that it completes.
 
 mod admin;
+mod allocate_producer_ids;
 mod alter_configs;
+mod alter_partition;
 mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
 pub(crate) mod api_versions;
+mod controlled_shutdown;
 mod create_partitions;
 mod create_topics;
 mod delete_groups;
@@ -48,10 +51,13 @@ use std::sync::Arc;
 
 /// Every API that we serve.
 pub(crate) static APIS: &[Api] = &[
+    allocate_producer_ids::API,
     alter_configs::API,
+    alter_partition::API,
     alter_partition_reassignments::API,
     alter_replica_log_dirs::API,
     api_versions::API,
+    controlled_shutdown::API,
     create_partitions::API,
     create_topics::API,
     delete_groups::API,

@@ -2,15 +2,18 @@
 
 use super::*;
 use crate::membership::read_configs;
-use crate::{ConfigAlteration, ProducerIdBlock, config_edits};
+use crate::{ConfigAlteration, ConfigEdit, ProducerIdBlock, config_edits};
 use coordination::CreateMode;
 use metadata::{ConfigChange, ConfigEntity};
+use protocol::messages::AllocateProducerIdsRequest;
 
 /// How long change notifications are kept.
 const KEEP_CHANGES_MS: i64 = 15 * 60 * 1000;
 /// Kafka's block of producer ids.
 const PRODUCER_IDS: i64 = 1000;
 const PRODUCER_ID_TRIES: usize = 20;
+/// How often an alteration starts again because the settings changed meanwhile.
+const CONFIG_TRIES: usize = 5;
 const UNCLEAN: &str = "unclean.leader.election.enable";
 
 impl Driver {
@@ -67,6 +70,7 @@ impl Driver {
         Ok(())
     }
 
+    /// Tells this broker, and notes whose partitions may now have a leader that is not in sync.
     fn announce(&mut self, change: ConfigChange) {
         let slot = match &change.entity {
             ConfigEntity::Broker(id) if *id == self.settings.broker.id => Some(0),
@@ -75,10 +79,25 @@ impl Driver {
                 None
             }
         };
+        let unclean = change.configs.get(UNCLEAN).map(|value| value == "true");
         if let Some(slot) = slot {
-            self.dynamic_unclean[slot] = change.configs.get(UNCLEAN).map(|v| v == "true");
+            self.dynamic_unclean[slot] = unclean;
+        }
+        if unclean == Some(true) && self.active.is_some() {
+            if let ConfigEntity::Topic(topic) = &change.entity {
+                self.newly_unclean.insert(Some(topic.clone()));
+            } else if slot.is_some() {
+                self.newly_unclean.insert(None);
+            }
         }
         self.surroundings.configs.config_changed(change);
+    }
+
+    /// Partitions that are offline get a leader, where that is allowed now.
+    pub(super) async fn elect_newly_unclean(&mut self) {
+        for topic in std::mem::take(&mut self.newly_unclean) {
+            self.unclean_allowed(topic).await;
+        }
     }
 
     /// Which of `topics` may have a leader that is not in sync.
@@ -105,6 +124,7 @@ impl Driver {
         for alteration in alterations {
             results.push(self.alter(alteration, validate_only).await);
         }
+        self.elect_newly_unclean().await;
         results
     }
 
@@ -123,45 +143,77 @@ impl Driver {
                 ));
             }
         }
-        let path = znodes::config_path(&entity);
-        let (before, exists) = match self.session.get(&path, false).await {
-            Ok((data, _)) => (znodes::parse_config(data.as_deref()).unwrap_or_default(), true),
-            Err(StoreError::NoNode(_)) => (BTreeMap::new(), false),
+        // Another broker may be changing the same settings, or the controller may change meanwhile.
+        let mut failure = StoreError::MayHaveBeenApplied;
+        for _ in 0..CONFIG_TRIES {
+            match self.try_alter(&entity, &edit, validate_only).await? {
+                Ok(()) => return Ok(()),
+                Err(error) => failure = error,
+            }
+        }
+        Err(store_error(&failure))
+    }
+
+    /// The inner error is one after which it is to be tried again, from the settings as they are then.
+    async fn try_alter(
+        &mut self,
+        entity: &ConfigEntity,
+        edit: &ConfigEdit,
+        validate_only: bool,
+    ) -> Result<Result<(), StoreError>, ApiError> {
+        let path = znodes::config_path(entity);
+        let (before, version) = match self.session.get(&path, false).await {
+            Ok((data, stat)) => {
+                (znodes::parse_config(data.as_deref()).unwrap_or_default(), Some(stat.version))
+            }
+            Err(StoreError::NoNode(_)) => (BTreeMap::new(), None),
             Err(error) => return Err(store_error(&error)),
         };
-        let after = config_edits::apply(&*self.surroundings.rules, &entity, &before, &edit)?;
+        let after = config_edits::apply(&*self.surroundings.rules, entity, &before, edit)?;
         if validate_only {
-            return Ok(());
+            return Ok(Ok(()));
         }
-        let controller = self.session.exists(znodes::CONTROLLER, false).await;
-        let Some(controller) = controller.map_err(|error| store_error(&error))? else {
-            return Err(not_controller());
+        let (controller, stat) = match self.session.get(znodes::CONTROLLER, false).await {
+            Ok(found) => found,
+            Err(StoreError::NoNode(_)) => return Err(not_controller()),
+            Err(error) => return Err(store_error(&error)),
         };
-        let is_subscription = matches!(entity, ConfigEntity::ClientMetrics(_));
+        if znodes::is_kraft_controller(&controller.unwrap_or_default()) {
+            return Err(ApiError::of(ErrorCode::StaleControllerEpoch));
+        }
         let data = znodes::config(&after);
-        let mut writes = match (exists, is_subscription && after.is_empty()) {
-            (false, true) => return Ok(()),
-            (true, true) => vec![Op::delete(path)],
-            (true, false) => vec![Op::set(path, data)],
-            (false, false) => vec![Op::create(path, data)],
+        let is_subscription = matches!(entity, ConfigEntity::ClientMetrics(_));
+        let write = match (version, is_subscription && after.is_empty()) {
+            (None, true) => return Ok(Ok(())),
+            (version @ Some(_), true) => Op::Delete { path, version },
+            (Some(version), false) => Op::set_if(path, data, version),
+            (None, false) => Op::create(path, data),
         };
-        if is_subscription && !exists {
+        let mut ops = vec![Op::check(znodes::CONTROLLER, stat.version)];
+        if is_subscription && version.is_none() {
             let parent = self.session.exists(znodes::CLIENT_METRICS_CONFIGS, false).await;
             if parent.map_err(|error| store_error(&error))?.is_none() {
-                writes.insert(0, Op::create(znodes::CLIENT_METRICS_CONFIGS, Vec::new()));
+                ops.push(Op::create(znodes::CLIENT_METRICS_CONFIGS, Vec::new()));
             }
         }
         let change = Op::Create {
             path: format!("{}/{}", znodes::CONFIG_CHANGES, znodes::CONFIG_CHANGE_PREFIX),
-            data: Some(znodes::config_change(&entity).into()),
+            data: Some(znodes::config_change(entity).into()),
             mode: CreateMode::PersistentSequential,
         };
-        let check = Op::check(znodes::CONTROLLER, controller.version);
-        let ops = [check].into_iter().chain(writes).chain([change]).collect();
-        let written = self.session.multi(ops).await;
-        written.map_err(|error| store_error(&error))?;
-        self.announce(ConfigChange { entity, configs: after });
-        Ok(())
+        ops.extend([write, change]);
+        match self.session.multi(ops).await {
+            Ok(_) => {}
+            Err(
+                error @ (StoreError::BadVersion(_)
+                | StoreError::NodeExists(_)
+                | StoreError::NoNode(_)
+                | StoreError::MayHaveBeenApplied),
+            ) => return Ok(Err(error)),
+            Err(error) => return Err(store_error(&error)),
+        }
+        self.announce(ConfigChange { entity: entity.clone(), configs: after });
+        Ok(Ok(()))
     }
 
     /// Goes by every change that was announced since the last time, then removes old announcements.
@@ -169,6 +221,7 @@ impl Driver {
         if let Err(error) = self.read_config_changes().await {
             tracing::warn!(%error, "changed settings cannot be read");
         }
+        self.elect_newly_unclean().await;
     }
 
     async fn read_config_changes(&mut self) -> Result<(), StoreError> {
@@ -208,8 +261,20 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes the next block of producer ids for this broker.
-    pub(super) async fn allocate_producer_ids(&mut self) -> Result<ProducerIdBlock, ApiError> {
+    /// Takes the next block of producer ids for the broker that asks.
+    pub(super) async fn allocate_producer_ids(
+        &mut self,
+        request: AllocateProducerIdsRequest,
+    ) -> Result<ProducerIdBlock, ApiError> {
+        let Some(active) = &self.active else { return Err(not_controller()) };
+        let asker = BrokerId(request.broker_id);
+        match active.context.brokers.get(&asker) {
+            None => return Err(ApiError::of(ErrorCode::BrokerIdNotRegistered)),
+            Some(known) if known.epoch.0 != request.broker_epoch => {
+                return Err(ApiError::of(ErrorCode::StaleBrokerEpoch));
+            }
+            Some(_) => {}
+        }
         for _ in 0..PRODUCER_ID_TRIES {
             let (data, stat) = self
                 .session
@@ -227,7 +292,7 @@ impl Driver {
                     "The latest block of producer ids cannot be read, or there are no more ids.",
                 ));
             };
-            let node = znodes::producer_ids(self.settings.broker.id, first, last);
+            let node = znodes::producer_ids(asker, first, last);
             match self.session.set(znodes::PRODUCER_IDS, node, Some(stat.version)).await {
                 Ok(_) => {
                     let count = i32::try_from(PRODUCER_IDS).expect("a small constant");

@@ -1,11 +1,10 @@
-//! Elections and reassignments that were asked for, and log directories that failed.
+//! Elections that were asked for, or that balance the load, and log directories that failed.
 
 use super::failover::StateWrite;
 use super::*;
-use crate::context::{Partition, elected, repaired};
+use crate::context::{elected, repaired};
 use crate::handle::ReplyTo;
-use crate::topic_rules::{has_duplicates, join};
-use crate::{ElectionType, OngoingReassignment, PerPartition};
+use crate::{ElectionType, PerPartition};
 use protocol::messages::LeaderAndIsrResponse;
 
 impl Driver {
@@ -20,7 +19,7 @@ impl Driver {
             let _ = reply.send(Err(not_controller()));
             return;
         };
-        let (context, epoch) = (&active.context, active.epoch);
+        let context = &active.context;
         let all = partitions.is_none();
         // "All" are those that clients can see: with a leader, or that had one.
         let partitions = partitions.unwrap_or_else(|| {
@@ -28,33 +27,11 @@ impl Driver {
             all.retain(|at| context.partition(at).is_some_and(|p| p.state.is_some()));
             all
         });
-        let mut results: PerPartition = Vec::new();
-        let mut writes: Vec<StateWrite> = Vec::new();
-        for at in partitions {
-            match elect(context, &at, kind, epoch) {
-                Ok(write) => writes.push(write),
-                Err(error) if all && error.code == ErrorCode::ElectionNotNeeded => {}
-                Err(error) => results.push((at, Err(error))),
-            }
-        }
-        let targets: Vec<TopicPartition> = writes.iter().map(|write| write.0.clone()).collect();
-        match self.write_states(writes).await {
-            Ok(written) => {
-                let mut outbox = Outbox::default();
-                for (at, result) in written {
-                    if let (Ok(()), Some(partition)) = (&result, self.context().partition(&at)) {
-                        let replicas = partition.replicas.clone();
-                        outbox.lead(&at, replicas, false);
-                    }
-                    results.push((at, result.map_err(|error| store_error(&error))));
-                }
-                self.send(&outbox);
-            }
-            Err(stopped) => {
-                results.extend(targets.into_iter().map(|at| (at, Err(not_controller()))));
-                self.stop(stopped, "elect leaders").await;
-            }
-        }
+        let mut results = self.elect_each(kind, partitions).await;
+        let not_needed = |result: &Result<(), ApiError>| {
+            result.as_ref().is_err_and(|error| error.code == ErrorCode::ElectionNotNeeded)
+        };
+        results.retain(|(_, result)| !(all && not_needed(result)));
         let elected: Vec<TopicName> =
             results.iter().filter(|(_, r)| r.is_ok()).map(|(at, _)| at.topic.clone()).collect();
         let finish = move |unfinished: &Unfinished| {
@@ -72,140 +49,105 @@ impl Driver {
         }
     }
 
-    /// Sets, changes or cancels reassignments.
-    pub(super) async fn alter_reassignments(
+    /// Elects leaders for those of `partitions` that need and can have one.
+    pub(super) async fn elect_each(
         &mut self,
-        targets: Vec<(TopicPartition, Option<Vec<BrokerId>>)>,
-    ) -> Result<PerPartition, ApiError> {
-        if self.active.is_none() {
-            return Err(not_controller());
+        kind: ElectionType,
+        partitions: Vec<TopicPartition>,
+    ) -> PerPartition {
+        let Some(active) = &self.active else {
+            return partitions.into_iter().map(|at| (at, Err(not_controller()))).collect();
+        };
+        let mut results: PerPartition = Vec::new();
+        let mut writes: Vec<StateWrite> = Vec::new();
+        for at in partitions {
+            match elect(&active.context, &at, kind, active.epoch) {
+                Ok(write) => writes.push(write),
+                Err(error) => results.push((at, Err(error))),
+            }
         }
-        let mut results: PerPartition = Vec::with_capacity(targets.len());
-        for (at, target) in targets {
-            if self.active.is_none() {
-                results.push((at, Err(not_controller())));
+        let targets: Vec<TopicPartition> = writes.iter().map(|write| write.0.clone()).collect();
+        match self.write_states(writes).await {
+            Ok(written) => {
+                let mut outbox = Outbox::default();
+                let mut stale = Vec::new();
+                for (at, result) in written {
+                    match &result {
+                        Ok(()) => outbox.lead(&at, self.context().reachable_replicas(&at), false),
+                        Err(_) => stale.push(at.clone()),
+                    }
+                    results.push((at, result.map_err(|error| store_error(&error))));
+                }
+                self.send(&outbox);
+                if let Err(stopped) = self.refresh_states(&stale).await {
+                    self.stop(stopped, "elect leaders").await;
+                }
+            }
+            Err(stopped) => {
+                results.extend(targets.into_iter().map(|at| (at, Err(not_controller()))));
+                self.stop(stopped, "elect leaders").await;
+            }
+        }
+        results
+    }
+
+    /// Gives partitions a leader that is not in sync, if their topics allow it now.
+    pub(super) async fn unclean_allowed(&mut self, topic: Option<TopicName>) {
+        let Some(active) = &self.active else { return };
+        let mut leaderless = active.context.all_partitions();
+        leaderless.retain(|at| {
+            topic.as_ref().is_none_or(|topic| *topic == at.topic)
+                && !active.context.has_online_leader(at)
+        });
+        match self.repair(leaderless).await {
+            Ok(outbox) if outbox.is_empty() => {}
+            Ok(outbox) => {
+                self.send(&outbox);
+            }
+            Err(stopped) => self.stop(stopped, "unclean elections are allowed").await,
+        }
+    }
+
+    /// Leads back to the preferred replicas what too many of a broker's partitions are led elsewhere.
+    pub(super) async fn balance_leaders(&mut self) {
+        let percentage = self.settings.leader_imbalance_percentage;
+        let Some(active) = &mut self.active else { return };
+        active.balance_at = Some(Instant::now() + self.settings.leader_imbalance_interval);
+        let context = &active.context;
+        if context.is_any_moving() {
+            return;
+        }
+        let mut of_preferred: BTreeMap<BrokerId, (i64, Vec<TopicPartition>)> = BTreeMap::new();
+        for at in context.all_partitions() {
+            if context.deleting.contains_key(&at.topic) {
                 continue;
             }
-            let result = match plan_reassignment(self.context(), &at, target) {
-                Ok(partition) => match self.reassign(&at, partition).await {
-                    Ok(()) => Ok(()),
-                    Err(stopped) => {
-                        let error = match &stopped {
-                            Stopped::Moved => not_controller(),
-                            Stopped::Refused(error) => store_error(error),
-                        };
-                        self.stop(stopped, "reassign").await;
-                        Err(error)
-                    }
-                },
-                Err(error) => Err(error),
+            let Some(partition) = context.partition(&at) else { continue };
+            let (Some(&first), Some(state)) = (partition.replicas.first(), &partition.state) else {
+                continue;
             };
-            results.push((at, result));
-        }
-        Ok(results)
-    }
-
-    /// Writes the assignment with its adding and removing replicas, starts the adding ones, and finishes
-    /// at once if every target is in sync already.
-    async fn reassign(&mut self, at: &TopicPartition, planned: Partition) -> Result<(), Stopped> {
-        let before = self.context().partition(at).cloned().unwrap_or_default();
-        if before != planned {
-            self.set_partition(at, planned).await?;
-        }
-        self.advance_reassignment(at).await
-    }
-
-    async fn set_partition(&mut self, at: &TopicPartition, new: Partition) -> Result<(), Stopped> {
-        let Some(mut topic) = self.context().topics.get(&at.topic).cloned() else {
-            return Err(Stopped::Refused(StoreError::NoNode(znodes::topic_path(&at.topic))));
-        };
-        topic.partitions.insert(at.partition, new);
-        let node = znodes::topic(&topic.node());
-        self.commit_one(vec![Op::set(znodes::topic_path(&at.topic), node)]).await?;
-        self.context_mut().topics.insert(at.topic.clone(), topic);
-        Ok(())
-    }
-
-    /// Takes a reassignment as far as the ISR allows.
-    async fn advance_reassignment(&mut self, at: &TopicPartition) -> Result<(), Stopped> {
-        let epoch = self.active.as_ref().ok_or(Stopped::Moved)?.epoch;
-        let context = self.context();
-        let Some(partition) = context.partition(at).cloned() else { return Ok(()) };
-        let Some(state) = partition.state.clone() else { return Ok(()) };
-        let targets: Vec<BrokerId> = partition
-            .replicas
-            .iter()
-            .copied()
-            .filter(|id| !partition.removing.contains(id))
-            .collect();
-        let complete = targets.iter().all(|id| state.node.isr.contains(id));
-        let mut node = elected(state.node.clone(), epoch);
-        let mut finished = partition.clone();
-        let mut leaving = Vec::new();
-        if complete {
-            leaving = partition.removing.clone();
-            finished = Partition { state: partition.state.clone(), ..Partition::assigned(targets) };
-            node.isr.retain(|id| finished.replicas.contains(id));
-            let is_target =
-                |id: &BrokerId| finished.replicas.contains(id) && context.is_online(*id, at);
-            if !node.leader.as_ref().is_some_and(is_target) {
-                node.leader = finished
-                    .replicas
-                    .iter()
-                    .copied()
-                    .find(|id| node.isr.contains(id) && is_target(id));
+            let (count, elsewhere) = of_preferred.entry(first).or_default();
+            *count += 1;
+            if state.node.leader != Some(first) {
+                elsewhere.push(at);
             }
         }
-        let write = (at.clone(), node, Some(state.partition_epoch));
-        for (_, result) in self.write_states(vec![write]).await? {
-            result.map_err(Stopped::Refused)?;
-        }
-        if complete {
-            if let Some(current) = self.context().partition(at) {
-                finished.state = current.state.clone();
+        let mut moving = Vec::new();
+        for (broker, (count, elsewhere)) in of_preferred {
+            let share = i64::try_from(elsewhere.len()).unwrap_or(i64::MAX).saturating_mul(100);
+            if share <= count.saturating_mul(i64::from(percentage)) {
+                continue;
             }
-            self.set_partition(at, finished.clone()).await?;
+            moving.extend(elsewhere.into_iter().filter(|at| {
+                let state = context.partition(at).and_then(|p| p.state.as_ref());
+                let in_sync = state.is_some_and(|state| state.node.isr.contains(&broker));
+                in_sync && context.is_online(broker, at) && context.has_online_leader(at)
+            }));
         }
-        let mut outbox = Outbox::default();
-        let (adding, old): (Vec<_>, Vec<_>) =
-            finished.replicas.iter().partition(|id| finished.adding.contains(id));
-        outbox.lead(at, adding, true);
-        outbox.lead(at, old, false);
-        leaving.into_iter().for_each(|broker| outbox.delete(at, broker));
-        self.send(&outbox);
-        Ok(())
-    }
-
-    pub(super) async fn resume_reassignments(&mut self) -> Result<(), Stopped> {
-        let context = self.context();
-        let moving: Vec<TopicPartition> = context
-            .all_partitions()
-            .into_iter()
-            .filter(|at| context.partition(at).is_some_and(Partition::is_moving))
-            .collect();
-        for at in moving {
-            self.advance_reassignment(&at).await?;
+        if !moving.is_empty() {
+            tracing::info!(partitions = moving.len(), "go back to their preferred leaders");
+            self.elect_each(ElectionType::Preferred, moving).await;
         }
-        Ok(())
-    }
-
-    pub(super) fn list_reassignments(
-        &self,
-        partitions: Option<Vec<TopicPartition>>,
-    ) -> Result<Vec<OngoingReassignment>, ApiError> {
-        let Some(active) = &self.active else { return Err(not_controller()) };
-        let context = &active.context;
-        let partitions = partitions.unwrap_or_else(|| context.all_partitions());
-        let ongoing = partitions.into_iter().filter_map(|partition| {
-            let found = context.partition(&partition).filter(|p| p.is_moving())?;
-            Some(OngoingReassignment {
-                replicas: found.replicas.clone(),
-                adding: found.adding.clone(),
-                removing: found.removing.clone(),
-                partition,
-            })
-        });
-        Ok(ongoing.collect())
     }
 
     /// Replicas that a broker could not start are offline until it comes back.
@@ -327,7 +269,7 @@ fn elect(
         });
     };
     let first = partition.replicas.first().copied();
-    let leader_is_online = state.node.leader.is_some_and(|id| context.brokers.contains_key(&id));
+    let leader_is_online = state.node.leader.is_some_and(|id| context.is_live(id));
     let needed = match kind {
         ElectionType::Preferred => state.node.leader != first,
         ElectionType::Unclean => !leader_is_online,
@@ -345,73 +287,11 @@ fn elect(
             let leader = Some(usable.ok_or_else(preferred)?);
             elected(znodes::StateNode { leader, ..state.node.clone() }, epoch)
         }
-        ElectionType::Unclean => repaired(partition, |id| context.is_online(id, at), true, epoch)
-            .filter(|node| node.leader.is_some())
-            .ok_or_else(eligible)?,
+        ElectionType::Unclean => {
+            repaired(partition, |id| context.is_online(id, at), |_| false, true, epoch)
+                .filter(|node| node.leader.is_some())
+                .ok_or_else(eligible)?
+        }
     };
     Ok((at.clone(), node, Some(state.partition_epoch)))
-}
-
-/// What a partition's assignment becomes when it is to move to `target` (`None`: back).
-fn plan_reassignment(
-    context: &Context,
-    at: &TopicPartition,
-    target: Option<Vec<BrokerId>>,
-) -> Result<Partition, ApiError> {
-    let refuse = |message: String| Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
-    if let Some(target) = &target {
-        if target.is_empty() {
-            return refuse("Empty replica list specified in partition reassignment.".into());
-        }
-        if has_duplicates(target) {
-            return refuse(format!(
-                "Duplicate replica ids in partition reassignment replica list: ArrayBuffer({})",
-                join(target)
-            ));
-        }
-        if target.iter().any(|id| id.0 < 0) {
-            return refuse(format!(
-                "Invalid broker id in replica list: ArrayBuffer({})",
-                join(target)
-            ));
-        }
-    }
-    let known = context.partition(at).filter(|_| !context.deleting.contains_key(&at.topic));
-    // Also of a partition that does not exist.
-    if let Some(target) = &target {
-        let has = |id| known.is_some_and(|partition| partition.replicas.contains(id));
-        let dead: Vec<_> =
-            target.iter().filter(|id| !has(id) && !context.brokers.contains_key(id)).collect();
-        if !dead.is_empty() {
-            return refuse(format!(
-                "Replica assignment has brokers that are not alive. Replica list: \
-                 ArrayBuffer({}), live broker list: Set({})",
-                join(target),
-                join(context.brokers.keys())
-            ));
-        }
-    }
-    let Some(partition) = known else {
-        return Err(match target {
-            Some(_) => {
-                ApiError::new(ErrorCode::UnknownTopicOrPartition, "The partition does not exist.")
-            }
-            None => ApiError::of(ErrorCode::NoReassignmentInProgress),
-        });
-    };
-    let original: Vec<BrokerId> =
-        partition.replicas.iter().copied().filter(|id| !partition.adding.contains(id)).collect();
-    let target = match target {
-        Some(target) => target,
-        None if partition.is_moving() => original.clone(),
-        None => return Err(ApiError::of(ErrorCode::NoReassignmentInProgress)),
-    };
-    let staying = original.iter().copied().filter(|id| !target.contains(id));
-    let replicas: Vec<BrokerId> = target.iter().copied().chain(staying).collect();
-    Ok(Partition {
-        adding: replicas.iter().copied().filter(|id| !original.contains(id)).collect(),
-        removing: replicas.iter().copied().filter(|id| !target.contains(id)).collect(),
-        replicas,
-        state: partition.state.clone(),
-    })
 }

@@ -46,6 +46,8 @@ impl Driver {
             }
         }
         self.registered_by = Some(self.session.id());
+        // Left for the case that somebody removes it.
+        self.session.exists(&path, true).await?;
         tracing::info!(broker = %id, broker_epoch = %self.broker_epoch(), "registered");
         Ok(())
     }
@@ -73,6 +75,34 @@ impl Driver {
         (self.session, self.events) = self.store.open_session().await?;
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = self.session.clone();
         self.register().await
+    }
+
+    /// Somebody touched our registration. If it is gone, so are we, for everybody else: we come back.
+    pub(super) async fn handle_registration_changed(&mut self) -> Result<(), ControllerError> {
+        let path = znodes::broker_path(self.settings.broker.id);
+        match self.session.exists(&path, true).await {
+            Ok(Some(stat)) if stat.ephemeral_owner == Some(self.session.id()) => Ok(()),
+            Ok(_) => {
+                tracing::warn!("this broker's registration is gone though its session lives");
+                self.resign();
+                match self.register().await {
+                    Ok(()) => {
+                        self.dirty.controller = true;
+                        Ok(())
+                    }
+                    Err(ControllerError::Store(error)) => {
+                        tracing::warn!(%error, "not registered again yet");
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            // Told when the connection is back, or the session over.
+            Err(error) => {
+                tracing::debug!(%error, "cannot look after the registration");
+                Ok(())
+            }
+        }
     }
 
     /// Looks who is controller, and stands for election if nobody is.
@@ -159,15 +189,7 @@ impl Driver {
     /// Won the election: loads everything, tells everybody, and repairs what brokers that are gone left.
     async fn take_over(&mut self, epoch: ControllerEpoch, version: i32) -> Result<(), Stopped> {
         tracing::info!(controller_epoch = %epoch, "elected controller");
-        self.active = Some(Active {
-            epoch,
-            epoch_version: version,
-            context: Context::default(),
-            senders: BTreeMap::new(),
-            own_sequence: 0,
-            own_applied: 0,
-            stops: BTreeMap::new(),
-        });
+        self.active = Some(Active::new(epoch, version));
         if self.session.exists(znodes::FEATURE, false).await.map_err(Stopped::of)?.is_none() {
             let feature = Some(znodes::feature().into());
             match self.session.create(znodes::FEATURE, feature, CreateMode::Persistent).await {
@@ -176,37 +198,50 @@ impl Driver {
             }
         }
         self.watch_children().await?;
-        self.load_brokers().await?;
+        let brokers = self.read_brokers().await?;
+        self.set_brokers(brokers);
         self.load_topics().await?;
+        self.load_deletions().await?;
         if self.context().brokers.len() > 1 {
             // Brokers must know which brokers live before they are told to follow one.
             let mut outbox = Outbox::default();
             outbox.describe_brokers();
             self.send(&outbox);
         }
-        let everything = self.context().all_partitions();
+        let mut everything = self.context().all_partitions();
+        everything.retain(|at| !self.context().deleting.contains_key(&at.topic));
         let mut outbox = self.repair(everything.clone()).await?;
         // One that is alone serves clients from its first image on: that has all its topics.
         outbox.describe_brokers();
         for at in &everything {
             let context = self.context();
-            let Some(partition) = context.partition(at).filter(|p| p.state.is_some()) else {
-                continue;
-            };
-            let online = partition.replicas.iter().copied().filter(|&id| context.is_online(id, at));
-            let online: Vec<_> = online.collect();
-            outbox.lead(at, online, false);
+            if context.partition(at).is_some_and(|p| p.state.is_some()) {
+                outbox.lead(at, context.reachable_replicas(at), false);
+            }
         }
         self.send(&outbox);
-        self.resume_reassignments().await?;
+        self.take_over_legacy_reassignments().await?;
+        self.resume_reassignments(None).await?;
+        self.take_over_legacy_elections().await?;
         self.dirty.deletions = true;
+        self.dirty.isr_changes = true;
+        if let Some(active) = &mut self.active
+            && self.settings.auto_leader_rebalance
+        {
+            active.balance_at = Some(Instant::now() + FIRST_BALANCE_AFTER);
+        }
         Ok(())
     }
 
     async fn watch_children(&mut self) -> Result<(), Stopped> {
-        let paths =
-            [znodes::BROKER_IDS, znodes::TOPICS, znodes::DELETE_TOPICS, znodes::LOG_DIR_EVENTS];
-        let reads = paths.into_iter().map(|path| Read::children(path).watched()).collect();
+        let children = [
+            znodes::BROKER_IDS,
+            znodes::TOPICS,
+            znodes::DELETE_TOPICS,
+            znodes::ISR_CHANGES,
+            znodes::LOG_DIR_EVENTS,
+        ];
+        let reads = children.into_iter().map(|path| Read::children(path).watched()).collect();
         let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
         // Log directory events are about controllers that are gone: everything is read anew.
         if let Some(Ok(ReadResult::Children(names, _))) = found.into_iter().next_back() {
@@ -227,42 +262,6 @@ impl Driver {
         &mut self.active.as_mut().expect("only asked while we are controller").context
     }
 
-    /// Reads all registrations; one that cannot be read is left out.
-    async fn load_brokers(&mut self) -> Result<(), Stopped> {
-        let names = self.session.children(znodes::BROKER_IDS, true).await.map_err(Stopped::of)?;
-        let ids: Vec<BrokerId> =
-            names.iter().filter_map(|name| name.parse().ok()).map(BrokerId).collect();
-        let reads = ids.iter().map(|&id| Read::data(znodes::broker_path(id)).watched()).collect();
-        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
-        let mut live = BTreeMap::new();
-        for (id, found) in ids.into_iter().zip(found) {
-            let Ok(ReadResult::Data(Some(data), stat)) = found else { continue };
-            let Some(image) = znodes::parse_registration(id, &data) else {
-                tracing::warn!(broker = %id, "its registration cannot be read and is left out");
-                continue;
-            };
-            let epoch = BrokerEpoch(stat.czxid.0);
-            live.insert(id, LiveBroker { image: Arc::new(image), epoch });
-        }
-        let report_to = self.report_to.clone();
-        let channels = Arc::clone(&self.surroundings.channels);
-        let active = self.active.as_mut().expect("only called while we are controller");
-        let before = std::mem::replace(&mut active.context.brokers, live);
-        // A broker that came back is another incarnation: what was queued for the old one is void.
-        let same = |id: &BrokerId| {
-            let epoch = |brokers: &BTreeMap<BrokerId, LiveBroker>| brokers.get(id).map(|b| b.epoch);
-            epoch(&before) == epoch(&active.context.brokers)
-        };
-        active.senders.retain(|id, _| same(id));
-        active.context.offline.retain(|(id, _)| same(id));
-        for (&id, broker) in &active.context.brokers {
-            active.senders.entry(id).or_insert_with(|| {
-                Sender::start(id, channels.open(&broker.image), report_to.clone())
-            });
-        }
-        Ok(())
-    }
-
     async fn load_topics(&mut self) -> Result<(), Stopped> {
         let names = self.session.children(znodes::TOPICS, true).await.map_err(Stopped::of)?;
         self.load(names.into_iter().map(TopicName::from).collect()).await.map(drop)
@@ -278,7 +277,10 @@ impl Driver {
         for (name, found) in names.into_iter().zip(found) {
             let Ok(ReadResult::Data(Some(data), _)) = found else { continue };
             let Some(node) = znodes::parse_topic(&data) else {
-                tracing::warn!(topic = %name, "its node cannot be read and is left out");
+                if self.active.as_mut().is_some_and(|active| active.unreadable.insert(name.clone()))
+                {
+                    tracing::warn!(topic = %name, "its node cannot be read: the topic is left alone");
+                }
                 continue;
             };
             let id = node.id.unwrap_or_else(|| random_id(&*self.surroundings.random));
@@ -308,17 +310,9 @@ impl Driver {
             .collect();
         let reads = partitions.iter().map(|(name, i, _)| Read::data(znodes::state_path(name, *i)));
         let found = self.session.read_all(reads.collect()).await.map_err(Stopped::of)?;
+        let epoch = self.active.as_ref().map_or(ControllerEpoch(i32::MAX), |active| active.epoch);
         for ((name, index, partition), found) in partitions.iter_mut().zip(found) {
-            let Ok(ReadResult::Data(Some(data), stat)) = found else { continue };
-            match znodes::parse_state(&data) {
-                Some(node) => {
-                    let partition_epoch = PartitionEpoch(stat.version);
-                    partition.state = Some(State { node, partition_epoch });
-                }
-                None => {
-                    tracing::warn!(topic = %name, partition = index, "its state cannot be read")
-                }
-            }
+            take_state(partition, name, *index, found, epoch);
         }
         if !without_id.is_empty() {
             self.commit(without_id).await?;
@@ -336,13 +330,31 @@ impl Driver {
         &mut self,
         partitions: Vec<TopicPartition>,
     ) -> Result<Outbox, Stopped> {
+        let mut outbox = Outbox::default();
+        let mut pending = partitions;
+        for _ in 0..STATE_TRIES {
+            pending = self.repair_once(pending, &mut outbox).await?;
+            if pending.is_empty() {
+                break;
+            }
+            self.refresh_states(&pending).await?;
+        }
+        for at in pending {
+            tracing::warn!(partition = %at, "its state cannot be written");
+        }
+        Ok(outbox)
+    }
+
+    /// Returns the partitions whose state is not as we know it.
+    async fn repair_once(
+        &mut self,
+        partitions: Vec<TopicPartition>,
+        outbox: &mut Outbox,
+    ) -> Result<Vec<TopicPartition>, Stopped> {
         let offline: BTreeSet<TopicName> = {
             let context = self.context();
-            let led = |at: &TopicPartition| {
-                let state = context.partition(at).and_then(|p| p.state.as_ref());
-                state.and_then(|s| s.node.leader).is_some_and(|id| context.is_online(id, at))
-            };
-            partitions.iter().filter(|at| !led(at)).map(|at| at.topic.clone()).collect()
+            let offline = partitions.iter().filter(|at| !context.has_online_leader(at));
+            offline.map(|at| at.topic.clone()).collect()
         };
         let unclean = self.unclean_topics(offline).await?;
         let epoch = self.active.as_ref().ok_or(Stopped::Moved)?.epoch;
@@ -358,22 +370,58 @@ impl Driver {
             .collect();
         let is_new: BTreeSet<TopicPartition> =
             writes.iter().filter(|w| w.2.is_none()).map(|w| w.0.clone()).collect();
-        let mut outbox = Outbox::default();
+        let mut again = Vec::new();
         for (at, result) in self.write_states(writes).await? {
             match result {
                 Ok(()) => {
                     let context = self.context();
-                    let replicas = context.partition(&at).map(|p| p.replicas.clone());
-                    let online =
-                        replicas.into_iter().flatten().filter(|&id| context.is_online(id, &at));
-                    outbox.lead(&at, online.collect::<Vec<_>>(), is_new.contains(&at));
+                    let told = context.reachable_replicas(&at);
+                    if let Some(state) = context.partition(&at).and_then(|p| p.state.as_ref())
+                        && state.node.recovering
+                    {
+                        tracing::warn!(partition = %at, leader = ?state.node.leader, leader_epoch = %state.node.leader_epoch, "unclean election: what only other replicas had is lost");
+                    }
+                    outbox.lead(&at, told, is_new.contains(&at));
                 }
+                Err(StoreError::BadVersion(_) | StoreError::NodeExists(_)) => again.push(at),
                 Err(error) => {
-                    tracing::warn!(partition = %at, %error, "its state cannot be written")
+                    tracing::warn!(partition = %at, %error, "its state cannot be written");
                 }
             }
         }
-        Ok(outbox)
+        Ok(again)
+    }
+
+    /// Reads states again that are not as we know them.
+    pub(super) async fn refresh_states(
+        &mut self,
+        partitions: &[TopicPartition],
+    ) -> Result<(), Stopped> {
+        let reads = partitions.iter().flat_map(|at| {
+            [
+                Read::data(znodes::state_path(&at.topic, at.partition)),
+                Read::exists(znodes::partition_path(&at.topic, at.partition)),
+                Read::exists(znodes::partitions_path(&at.topic)),
+            ]
+        });
+        let found = self.session.read_all(reads.collect()).await.map_err(Stopped::of)?;
+        let epoch = self.active.as_ref().ok_or(Stopped::Moved)?.epoch;
+        let exists = |found: Option<Result<ReadResult, StoreError>>| {
+            matches!(found, Some(Ok(ReadResult::Exists(Some(_)))))
+        };
+        let mut found = found.into_iter();
+        for at in partitions {
+            let (state, node, partitions) = (found.next(), found.next(), found.next());
+            let context = self.context_mut();
+            if let Some(topic) = context.topics.get_mut(&at.topic) {
+                topic.has_partitions_node = exists(partitions);
+            }
+            if let (Some(partition), Some(state)) = (context.partition_mut(at), state) {
+                partition.has_node = exists(node);
+                take_state(partition, &at.topic, at.partition, state, epoch);
+            }
+        }
+        Ok(())
     }
 
     /// Writes state nodes, each on condition that it is as we know it, and notes what was written.
@@ -442,7 +490,9 @@ impl Driver {
             if topic.is_some_and(|t| !t.has_partitions_node) && made.insert(at.topic.clone()) {
                 ops.push(Op::create_null(znodes::partitions_path(&at.topic)));
             }
-            ops.push(Op::create_null(znodes::partition_path(&at.topic, at.partition)));
+            if self.context().partition(at).is_none_or(|partition| !partition.has_node) {
+                ops.push(Op::create_null(znodes::partition_path(&at.topic, at.partition)));
+            }
             ops.push(Op::create(path, znodes::state(node)));
             return ops;
         };
@@ -460,60 +510,46 @@ impl Driver {
         }
     }
 
-    pub(super) async fn handle_brokers_changed(&mut self) {
-        if self.active.is_none() {
-            return;
-        }
-        if let Err(stopped) = self.update_brokers().await {
-            self.stop(stopped, "brokers changed").await;
-        }
-    }
-
     /// What to do when a step ends early.
     pub(super) async fn stop(&mut self, stopped: Stopped, step: &'static str) {
         match stopped {
             Stopped::Moved => self.abandon().await,
-            Stopped::Refused(error) => tracing::warn!(step, %error, "the store refused"),
+            Stopped::Refused(error) => {
+                tracing::warn!(step, %error, "the store refused; all is looked at again soon");
+                self.look_again_at = Some(Instant::now() + RETRY_SESSION_AFTER);
+            }
         }
     }
+}
 
-    async fn update_brokers(&mut self) -> Result<(), Stopped> {
-        let before = self.context().brokers.clone();
-        self.load_brokers().await?;
-        let context = self.context();
-        if before == context.brokers {
-            return Ok(());
+/// Notes what a state node holds.
+fn take_state(
+    partition: &mut Partition,
+    topic: &TopicName,
+    index: i32,
+    found: Result<ReadResult, StoreError>,
+    epoch: ControllerEpoch,
+) {
+    let (node, stat) = match found {
+        Ok(ReadResult::Data(data, stat)) => (znodes::parse_state(&data.unwrap_or_default()), stat),
+        Ok(_) | Err(_) => {
+            (partition.state, partition.is_unreadable) = (None, false);
+            return;
         }
-        let is_known = |id: &BrokerId, live: &LiveBroker| {
-            before.get(id).is_some_and(|known| known.epoch == live.epoch)
-        };
-        let new: Vec<BrokerId> =
-            context.brokers.iter().filter(|(id, b)| !is_known(id, b)).map(|(&id, _)| id).collect();
-        tracing::info!(live = context.brokers.len(), new = new.len(), "brokers changed");
-        let everything = context.all_partitions();
-        let mut outbox = Outbox::default();
-        outbox.describe_brokers();
-        self.send(&outbox);
-        let mut outbox = self.repair(everything.clone()).await?;
-        for at in everything {
-            let Some(partition) = self.context().partition(&at) else { continue };
-            if partition.state.is_none() {
-                continue;
-            }
-            let returned: Vec<_> =
-                partition.replicas.iter().copied().filter(|id| new.contains(id)).collect();
-            if returned.is_empty() {
-                // A broker that is new must hear of every partition; the others lose nothing by it.
-                if !new.is_empty() {
-                    outbox.describe(&at);
-                }
-            } else {
-                outbox.lead(&at, returned, false);
+    };
+    let was_unreadable = std::mem::replace(&mut partition.is_unreadable, false);
+    match node {
+        Some(node) if node.controller_epoch <= epoch => {
+            let partition_epoch = PartitionEpoch(stat.version);
+            partition.state = Some(State { node, partition_epoch });
+        }
+        node => {
+            (partition.state, partition.is_unreadable) = (None, true);
+            if !was_unreadable {
+                let later = node.map(|node| node.controller_epoch.0);
+                tracing::warn!(%topic, partition = index, controller_epoch = ?later, "its state cannot be read, or a later controller wrote it: the partition is left alone");
             }
         }
-        self.send(&outbox);
-        self.dirty.deletions = true;
-        Ok(())
     }
 }
 

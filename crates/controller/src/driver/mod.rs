@@ -3,9 +3,14 @@
 //! Requests, store events and brokers' reports are handled one after the other. What a step has to tell
 //! brokers is gathered in an [`Outbox`] and queued at its end.
 
+mod brokers;
 mod configs;
 mod elections;
 mod failover;
+mod isr;
+mod legacy;
+mod reassignments;
+mod shutdown;
 mod topics;
 
 use crate::context::{Context, LiveBroker};
@@ -20,6 +25,7 @@ use coordination::{
 use coordination::{Store, StoreError};
 use model::{BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition};
 use protocol::ErrorCode;
+use protocol::messages::stop_replica_request::StopReplicaTopicState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -31,6 +37,10 @@ use tokio::time::Instant;
 const RETRY_SESSION_AFTER: Duration = Duration::from_secs(1);
 /// How long a registration of ours that another session holds may take to vanish.
 const REGISTRATION_PATIENCE: Duration = Duration::from_secs(60);
+/// How often a state is read again that is not as we know it, before it is left for later.
+const STATE_TRIES: usize = 3;
+/// A new controller lets brokers settle before it moves leaders back.
+const FIRST_BALANCE_AFTER: Duration = Duration::from_secs(5);
 /// Transactions are kept below this: ZooKeeper refuses requests of more than 1 MiB.
 const MAX_TRANSACTION_BYTES: usize = 512 << 10;
 
@@ -69,6 +79,10 @@ pub struct Driver {
     last_config_change: Option<u32>,
     /// `unclean.leader.election.enable`, set dynamically for this broker or for all.
     dynamic_unclean: [Option<bool>; 2],
+    /// Topics (`None`: all) whose offline partitions may have a leader that is not in sync since just now.
+    newly_unclean: BTreeSet<Option<TopicName>>,
+    /// When to look at everything again, because the store refused something that must not be left.
+    look_again_at: Option<Instant>,
 }
 
 /// What there is only while we are controller.
@@ -84,6 +98,32 @@ struct Active {
     own_applied: u64,
     /// Deletions of replicas that brokers were asked for.
     stops: BTreeMap<(BrokerId, u64), BTreeSet<TopicName>>,
+    /// Topics whose node cannot be read; one line in the log each.
+    unreadable: BTreeSet<TopicName>,
+    /// Registrations that cannot be used; one line in the log each.
+    unusable: BTreeSet<BrokerId>,
+    /// What `/admin/reassign_partitions` still holds.
+    legacy_reassignments: BTreeMap<TopicPartition, Vec<BrokerId>>,
+    /// When to look whether leaders are where they are preferred; never, if they are not balanced.
+    balance_at: Option<Instant>,
+}
+
+impl Active {
+    fn new(epoch: ControllerEpoch, epoch_version: i32) -> Self {
+        Self {
+            epoch,
+            epoch_version,
+            context: Context::default(),
+            senders: BTreeMap::new(),
+            own_sequence: 0,
+            own_applied: 0,
+            stops: BTreeMap::new(),
+            unreadable: BTreeSet::new(),
+            unusable: BTreeSet::new(),
+            legacy_reassignments: BTreeMap::new(),
+            balance_at: None,
+        }
+    }
 }
 
 /// What the store said has changed and was not looked at yet.
@@ -96,11 +136,23 @@ struct Dirty {
     deletions: bool,
     configs: bool,
     log_dirs: bool,
+    isr_changes: bool,
+    reassignments: bool,
+    elections: bool,
+    registration: bool,
 }
 
 impl Dirty {
     fn is_urgent(&self) -> bool {
-        self.controller || self.brokers || self.deletions || self.configs || self.log_dirs
+        self.controller
+            || self.registration
+            || self.brokers
+            || self.deletions
+            || self.configs
+            || self.log_dirs
+            || self.isr_changes
+            || self.reassignments
+            || self.elections
     }
 
     fn has_topics(&self) -> bool {
@@ -219,6 +271,8 @@ impl Driver {
             dirty: Dirty::default(),
             last_config_change: None,
             dynamic_unclean: [None; 2],
+            newly_unclean: BTreeSet::new(),
+            look_again_at: None,
         };
         driver.load_configs().await?;
         driver.register().await?;
@@ -262,7 +316,7 @@ impl Driver {
                     let _ = self.session.close().await;
                     return Ok(());
                 }
-                Wake::Deadline => {}
+                Wake::Deadline => self.handle_deadlines().await,
                 Wake::Idle => self.handle_topics_changed().await,
             }
             if self.dirty.is_urgent() {
@@ -278,7 +332,9 @@ impl Driver {
             // Noted while starting; nothing to wait for.
             return Wake::Deadline;
         }
-        let deadline = self.waiters.iter().map(|w| w.deadline).min();
+        let balance_at = self.active.as_ref().and_then(|active| active.balance_at);
+        let waiting = self.waiters.iter().map(|waiter| waiter.deadline);
+        let deadline = waiting.chain(balance_at).chain(self.look_again_at).min();
         let idle = self.dirty.has_topics();
         tokio::select! {
             biased;
@@ -291,7 +347,22 @@ impl Driver {
         }
     }
 
+    async fn handle_deadlines(&mut self) {
+        let now = Instant::now();
+        if self.look_again_at.is_some_and(|at| at <= now) {
+            self.look_again_at = None;
+            let dirty = &mut self.dirty;
+            (dirty.brokers, dirty.topic_list, dirty.deletions) = (true, true, true);
+            self.unclean_allowed(None).await;
+        }
+        let balance_at = self.active.as_ref().and_then(|active| active.balance_at);
+        if balance_at.is_some_and(|at| at <= now) {
+            self.balance_leaders().await;
+        }
+    }
+
     fn note(&mut self, change: Change, path: &str) {
+        let own = znodes::broker_path(self.settings.broker.id);
         let dirty = &mut self.dirty;
         match path {
             znodes::CONTROLLER => dirty.controller = true,
@@ -300,7 +371,13 @@ impl Driver {
             znodes::DELETE_TOPICS => dirty.deletions = true,
             znodes::CONFIG_CHANGES => dirty.configs = true,
             znodes::LOG_DIR_EVENTS => dirty.log_dirs = true,
-            _ if path.starts_with(znodes::BROKER_IDS) => dirty.brokers = true,
+            znodes::ISR_CHANGES => dirty.isr_changes = true,
+            znodes::REASSIGN_PARTITIONS => dirty.reassignments = true,
+            znodes::PREFERRED_ELECTION => dirty.elections = true,
+            _ if path.starts_with(znodes::BROKER_IDS) => {
+                dirty.registration |= path == own;
+                dirty.brokers = true;
+            }
             _ => {
                 let topic = path.strip_prefix("/brokers/topics/");
                 if let (Some(topic), Change::Data | Change::Created) = (topic, change) {
@@ -311,6 +388,9 @@ impl Driver {
     }
 
     async fn handle_urgent(&mut self) -> Result<(), ControllerError> {
+        if std::mem::take(&mut self.dirty.registration) {
+            self.handle_registration_changed().await?;
+        }
         if std::mem::take(&mut self.dirty.controller) {
             self.handle_controller_changed().await;
         }
@@ -322,6 +402,15 @@ impl Driver {
         }
         if std::mem::take(&mut self.dirty.log_dirs) {
             self.handle_log_dir_events().await;
+        }
+        if std::mem::take(&mut self.dirty.isr_changes) {
+            self.handle_isr_changes().await;
+        }
+        if std::mem::take(&mut self.dirty.reassignments) {
+            self.handle_legacy_reassignments().await;
+        }
+        if std::mem::take(&mut self.dirty.elections) {
+            self.handle_legacy_elections().await;
         }
         if std::mem::take(&mut self.dirty.deletions) {
             self.handle_deletions_changed().await;
@@ -354,8 +443,14 @@ impl Driver {
             Command::ListReassignments { partitions, reply } => {
                 let _ = reply.send(self.list_reassignments(partitions));
             }
-            Command::AllocateProducerIds { reply } => {
-                let _ = reply.send(self.allocate_producer_ids().await);
+            Command::AllocateProducerIds { request, reply } => {
+                let _ = reply.send(self.allocate_producer_ids(request).await);
+            }
+            Command::AlterPartition { request, version, reply } => {
+                let _ = reply.send(self.alter_partition(request, version).await);
+            }
+            Command::ControlledShutdown { request, reply } => {
+                let _ = reply.send(self.controlled_shutdown(request).await);
             }
             Command::LogDirectoryFailed => self.announce_log_dir_failure().await,
             Command::Stop { .. } => unreachable!("handled by the caller"),
@@ -388,8 +483,17 @@ impl Driver {
             self.last_sequence += 1;
             let sequence = self.last_sequence;
             if let crate::ControlRequest::StopReplica(request) = &request {
-                let topics = request.topic_states.iter().map(|t| TopicName::from(&*t.topic_name));
-                active.stops.insert((broker, sequence), topics.collect());
+                let deletes = |topic: &&StopReplicaTopicState| {
+                    topic.partition_states.iter().any(|state| state.delete_partition)
+                };
+                let topics = request.topic_states.iter().filter(deletes);
+                let topics: BTreeSet<_> = topics
+                    .map(|topic| TopicName::from(&*topic.topic_name))
+                    .filter(|topic| active.context.deleting.contains_key(topic))
+                    .collect();
+                if !topics.is_empty() {
+                    active.stops.insert((broker, sequence), topics);
+                }
             }
             if broker == own {
                 active.own_sequence = sequence;
@@ -511,8 +615,10 @@ impl Driver {
         self.dirty = Dirty {
             controller: self.dirty.controller,
             configs: self.dirty.configs,
+            registration: self.dirty.registration,
             ..Dirty::default()
         };
+        self.look_again_at = None;
         self.finish_waiters();
     }
 }
@@ -535,5 +641,7 @@ fn chunks(groups: impl IntoIterator<Item = Vec<Op>>) -> Vec<Vec<Op>> {
     chunks
 }
 
+#[cfg(test)]
+mod cluster_tests;
 #[cfg(test)]
 mod tests;

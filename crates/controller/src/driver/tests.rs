@@ -11,12 +11,13 @@ use protocol::messages::leader_and_isr_request::LeaderAndIsrPartitionState;
 use protocol::messages::leader_and_isr_response::{
     LeaderAndIsrPartitionError, LeaderAndIsrTopicError,
 };
-use protocol::messages::{LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse};
+use protocol::messages::{AllocateProducerIdsRequest, LeaderAndIsrResponse};
+use protocol::messages::{StopReplicaResponse, UpdateMetadataResponse};
 use std::path::Path;
 use std::sync::Mutex;
 
-const NOW: Timestamp = Timestamp(1_795_970_423_193);
-const SOON: Duration = Duration::from_secs(30);
+pub(super) const NOW: Timestamp = Timestamp(1_795_970_423_193);
+pub(super) const SOON: Duration = Duration::from_secs(30);
 
 /// A broker that does what it is told, unless it is `deaf`; notes everything.
 #[derive(Debug, Default)]
@@ -126,12 +127,7 @@ impl Cluster {
         let (session, events) = store.open_session().await.unwrap();
         drop(events);
         let fake = Fake::default();
-        let endpoint = Endpoint {
-            listener: "PLAINTEXT".into(),
-            host: "127.0.0.1".into(),
-            port: 9092,
-            security_protocol: SecurityProtocol::Plaintext,
-        };
+        let endpoint = endpoint(9092);
         let settings = ControllerSettings {
             broker: BrokerImage { id: BrokerId(0), rack: None, endpoints: vec![endpoint] },
             inter_broker_listener: "PLAINTEXT".into(),
@@ -140,6 +136,9 @@ impl Cluster {
             placement: Placement::Kafka,
             unclean_leader_election: false,
             delete_topics: true,
+            auto_leader_rebalance: true,
+            leader_imbalance_percentage: 10,
+            leader_imbalance_interval: Duration::from_secs(300),
         };
         let surroundings = Surroundings {
             channels: Arc::new(fake.clone()),
@@ -168,6 +167,12 @@ impl Cluster {
         self.handle.delete_topics(vec![name.into()], SOON).await.remove(0).1
     }
 
+    async fn producer_ids(&self) -> Result<ProducerIdBlock, ApiError> {
+        let broker_epoch = self.handle.broker_epoch().0;
+        let request = AllocateProducerIdsRequest { broker_id: 0, broker_epoch };
+        self.handle.allocate_producer_ids(request).await
+    }
+
     async fn text(&self, path: &str) -> Option<String> {
         let (data, _) = self.session.get(path, false).await.ok()?;
         Some(data.map_or("null".into(), |data| String::from_utf8(data.to_vec()).unwrap()))
@@ -182,7 +187,16 @@ impl Cluster {
     }
 }
 
-fn new_topic(name: &str, partitions: i32) -> NewTopic {
+pub(super) fn endpoint(port: i32) -> Endpoint {
+    Endpoint {
+        listener: "PLAINTEXT".into(),
+        host: "127.0.0.1".into(),
+        port,
+        security_protocol: SecurityProtocol::Plaintext,
+    }
+}
+
+pub(super) fn new_topic(name: &str, partitions: i32) -> NewTopic {
     NewTopic { name: name.into(), partitions, replication_factor: -1, ..NewTopic::default() }
 }
 
@@ -344,7 +358,7 @@ async fn a_partition_on_brokers_that_do_not_live_waits_for_them() {
     assert!(cluster.text("/brokers/topics/t").await.is_some());
     assert_eq!(cluster.text("/brokers/topics/t/partitions/0/state").await, None);
     // Registered by hand, as a broker 9 would.
-    let image = BrokerImage { id: BrokerId(9), rack: None, endpoints: vec![] };
+    let image = BrokerImage { id: BrokerId(9), rack: None, endpoints: vec![endpoint(9101)] };
     let node = znodes::registration(&image, NOW);
     cluster
         .session
@@ -363,11 +377,16 @@ async fn a_deleted_topic_is_gone_when_the_client_hears_of_it_and_may_come_back()
     cluster.take_told();
     cluster.delete("t").await.unwrap();
     let told = cluster.take_told();
-    let [ControlRequest::UpdateMetadata(hidden), ControlRequest::StopReplica(stop)] = &told[..]
+    let [
+        ControlRequest::UpdateMetadata(hidden),
+        ControlRequest::StopReplica(halt),
+        ControlRequest::StopReplica(stop),
+    ] = &told[..]
     else {
         panic!("{told:#?}")
     };
     assert!(hidden.topic_states[0].partition_states.iter().all(|p| p.leader == -2));
+    assert!(!halt.topic_states[0].partition_states.iter().any(|p| p.delete_partition));
     assert!(stop.topic_states[0].partition_states.iter().all(|p| p.delete_partition));
     for path in ["/brokers/topics/t", "/config/topics/t", "/admin/delete_topics/t"] {
         assert_eq!(cluster.text(path).await, None, "{path}");
@@ -397,13 +416,13 @@ async fn a_restart_finds_everything_and_elects_nobody_anew() {
     let disk = MemoryDisk::new();
     let cluster = Cluster::start(&disk).await;
     let created = cluster.create("t", 2).await.unwrap();
-    let ids = cluster.handle.allocate_producer_ids().await.unwrap();
+    let ids = cluster.producer_ids().await.unwrap();
     assert_eq!(ids, ProducerIdBlock { first: 0, count: 1000 });
     cluster.stop().await;
     let cluster = Cluster::start(&disk.copy()).await;
     cluster.create("other", 1).await.unwrap();
     assert_eq!(cluster.text("/controller_epoch").await.as_deref(), Some("2"));
-    assert_eq!(cluster.handle.allocate_producer_ids().await.unwrap().first, 1000);
+    assert_eq!(cluster.producer_ids().await.unwrap().first, 1000);
     let told = cluster.take_told();
     let ControlRequest::LeaderAndIsr(lead) = &told[0] else { panic!("{told:#?}") };
     let topic = &lead.topic_states[0];
@@ -429,7 +448,7 @@ async fn topics_and_partitions_that_others_write_get_leaders() {
     until(async || cluster.text(&state.replace("/0/", "/1/")).await.is_some()).await;
 }
 
-async fn until(condition: impl AsyncFn() -> bool) {
+pub(super) async fn until(condition: impl AsyncFn() -> bool) {
     for _ in 0..1000 {
         if condition().await {
             return;

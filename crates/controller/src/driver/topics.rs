@@ -8,6 +8,7 @@ use crate::placement::{self, Candidate, Start};
 use crate::topic_rules::{self, collide, may_collide};
 use crate::{CreatedTopic, NewPartitions, NewTopic, PerTopic};
 use metadata::ConfigEntity;
+use model::TopicId;
 use protocol::messages::StopReplicaResponse;
 
 /// A topic that may be created.
@@ -28,7 +29,10 @@ impl Driver {
         let mut results: PerTopic<CreatedTopic> = Vec::with_capacity(topics.len());
         let mut plans: Vec<Plan> = Vec::new();
         for topic in topics {
-            let planned = self.plan(&topic, &plans);
+            let planned = match &self.active {
+                Some(active) => self.plan(&active.context, &topic, &plans),
+                None => Err(not_controller()),
+            };
             results.push((
                 topic.name.as_str().into(),
                 planned.map(|plan| {
@@ -54,10 +58,24 @@ impl Driver {
         answer_later(self, results, Wants::Leaders, timeout, not_ready, reply);
     }
 
+    /// Any broker creates topics that its clients asked about, as in Kafka: the controller takes them
+    /// from the store.
     pub(super) async fn auto_create_topics(&mut self, topics: Vec<NewTopic>) {
+        let elsewhere = match &self.active {
+            Some(_) => None,
+            None => match self.glance().await {
+                Ok(context) => Some(context),
+                Err(error) => {
+                    tracing::warn!(%error, "topics that are asked about cannot be created");
+                    return;
+                }
+            },
+        };
         let mut plans = Vec::new();
         for topic in topics {
-            match self.plan(&topic, &plans) {
+            let own = self.active.as_ref().map(|active| &active.context);
+            let Some(context) = elsewhere.as_ref().or(own) else { return };
+            match self.plan(context, &topic, &plans) {
                 Ok(plan) => plans.push(plan),
                 Err(error) if error.code == ErrorCode::TopicAlreadyExists => {}
                 Err(error) => {
@@ -65,15 +83,67 @@ impl Driver {
                 }
             }
         }
-        for (topic, error) in self.create(plans).await {
+        let failed = match elsewhere {
+            None => self.create(plans).await,
+            Some(_) => self.leave_to_the_controller(plans).await,
+        };
+        for (topic, error) in failed {
             tracing::warn!(%topic, %error, "not created though asked about");
         }
     }
 
+    /// What a broker that is not controller needs to know to create topics. Leaves no watch.
+    async fn glance(&mut self) -> Result<Context, StoreError> {
+        let mut context = Context::default();
+        let ids = self.session.children(znodes::BROKER_IDS, false).await?;
+        let ids: Vec<BrokerId> =
+            ids.iter().filter_map(|id| id.parse().ok()).map(BrokerId).collect();
+        let reads = ids.iter().map(|&id| Read::data(znodes::broker_path(id))).collect();
+        for (id, found) in ids.into_iter().zip(self.session.read_all(reads).await?) {
+            let Ok(ReadResult::Data(Some(data), stat)) = found else { continue };
+            if let Some(image) = znodes::parse_registration(id, &data) {
+                let epoch = BrokerEpoch(stat.czxid.0);
+                context.brokers.insert(id, LiveBroker { image: Arc::new(image), epoch });
+            }
+        }
+        let id = TopicId::ZERO;
+        for name in self.session.children(znodes::TOPICS, false).await? {
+            let partitions = BTreeMap::new();
+            let topic = Topic { id, partitions, has_partitions_node: false };
+            context.topics.insert(name.into(), topic);
+        }
+        for name in self.session.children(znodes::DELETE_TOPICS, false).await? {
+            context.deleting.insert(name.into(), BTreeSet::new());
+        }
+        Ok(context)
+    }
+
+    /// Writes topics and their settings, but not who leads: the controller hears of them from the store.
+    async fn leave_to_the_controller(&mut self, plans: Vec<Plan>) -> BTreeMap<TopicName, ApiError> {
+        let mut failed = BTreeMap::new();
+        for plan in plans {
+            if let Err(error) = self.write_new_topic(&plan).await
+                && !matches!(error, StoreError::NodeExists(_))
+            {
+                failed.insert(plan.name, store_error(&error));
+            }
+        }
+        failed
+    }
+
+    async fn write_new_topic(&mut self, plan: &Plan) -> Result<(), StoreError> {
+        let path = znodes::config_path(&ConfigEntity::Topic(plan.name.clone()));
+        let configs = znodes::config(&plan.configs);
+        let settings = match self.session.exists(&path, false).await? {
+            Some(_) => Op::set(path, configs),
+            None => Op::create(path, configs),
+        };
+        let topic = Op::create(znodes::topic_path(&plan.name), znodes::topic(&plan.topic.node()));
+        self.session.multi(vec![settings, topic]).await.map(drop)
+    }
+
     /// Decides what a new topic is to be, given those that are about to be created with it.
-    fn plan(&self, new: &NewTopic, others: &[Plan]) -> Result<Plan, ApiError> {
-        let Some(active) = &self.active else { return Err(not_controller()) };
-        let context = &active.context;
+    fn plan(&self, context: &Context, new: &NewTopic, others: &[Plan]) -> Result<Plan, ApiError> {
         let exists = || {
             ApiError::new(
                 ErrorCode::TopicAlreadyExists,
@@ -110,7 +180,7 @@ impl Driver {
                  cannot be used at the same time.",
             ));
         }
-        let assignment = self.assignment(new)?;
+        let assignment = self.assignment(context, new)?;
         let planned = others.iter().map(|other| other.topic.partitions.len()).sum();
         placement::check_room(assignment.len(), planned)?;
         topic_rules::validate_topic_name(&new.name)?;
@@ -146,7 +216,11 @@ impl Driver {
         Ok(Plan { name, topic, configs })
     }
 
-    fn assignment(&self, new: &NewTopic) -> Result<BTreeMap<i32, Vec<BrokerId>>, ApiError> {
+    fn assignment(
+        &self,
+        context: &Context,
+        new: &NewTopic,
+    ) -> Result<BTreeMap<i32, Vec<BrokerId>>, ApiError> {
         if !new.assignments.is_empty() {
             let chosen = |(index, ids): &(i32, Vec<i32>)| {
                 (*index, ids.iter().copied().map(BrokerId).collect())
@@ -160,7 +234,7 @@ impl Driver {
         } else {
             new.replication_factor
         };
-        let brokers = self.candidates();
+        let brokers = candidates(context);
         let random = |bound: usize| {
             let drawn = self.surroundings.random.below(bound as u64);
             usize::try_from(drawn).expect("below a usize")
@@ -169,11 +243,6 @@ impl Driver {
             Start { index: random(brokers.len()), shift: random(brokers.len()), partition: 0 };
         let placed = placement::place(self.settings.placement, &brokers, count, factor, start)?;
         Ok((0..).zip(placed).collect())
-    }
-
-    fn candidates(&self) -> Vec<Candidate> {
-        let brokers = self.active.iter().flat_map(|active| active.context.brokers.values());
-        brokers.map(|b| Candidate { id: b.image.id, rack: b.image.rack.clone() }).collect()
     }
 
     /// Writes topics with their settings and first leaders, and tells the brokers. Returns those that
@@ -229,8 +298,9 @@ impl Driver {
             let mut groups = vec![first];
             let mut plan_states = Vec::new();
             for (&index, partition) in &plan.topic.partitions {
-                let live = |id| context.brokers.contains_key(&id);
-                let Some(node) = crate::context::repaired(partition, live, false, epoch) else {
+                let live = |id| context.is_live(id);
+                let new = crate::context::repaired(partition, live, |_| false, false, epoch);
+                let Some(node) = new else {
                     continue;
                 };
                 groups.push(vec![
@@ -361,7 +431,7 @@ impl Driver {
             )?;
             return Ok(chosen);
         }
-        let brokers = self.candidates();
+        let brokers = candidates(context);
         let start = placement::expansion_start(&brokers, first.first().copied(), existing);
         let count = i32::try_from(total - existing).expect("total came from an i32");
         let factor = i16::try_from(first.len()).unwrap_or(i16::MAX);
@@ -435,31 +505,50 @@ impl Driver {
         Ok(())
     }
 
-    /// Hides topics and has their replicas deleted; those with a replica that is not online wait.
+    /// Hides topics and has their replicas stopped, then deleted; those with a replica that is not online
+    /// or on the move wait.
     fn start_deletion(&mut self, names: Vec<TopicName>) {
-        let mut outbox = Outbox::default();
+        let (mut first, mut second) = (Outbox::default(), Outbox::default());
         for name in names {
             let context = self.context_mut();
             let Some(topic) = context.topics.get(&name) else { continue };
             let partitions: Vec<i32> = topic.partitions.keys().copied().collect();
-            let replicas: Vec<(TopicPartition, BrokerId)> = topic
-                .partitions
-                .iter()
-                .flat_map(|(&index, partition)| {
-                    let at = TopicPartition::new(name.clone(), index);
-                    partition.replicas.iter().map(move |&id| (at.clone(), id))
-                })
-                .collect();
+            let replicas = replicas_of(&name, topic);
             let id = topic.id;
+            let is_moving = topic.partitions.values().any(Partition::is_moving);
+            let is_whole = replicas.iter().all(|(at, broker)| context.is_online(*broker, at));
             let holders = replicas.iter().map(|(_, broker)| *broker).collect();
-            let reachable = replicas.iter().all(|(at, broker)| context.is_online(*broker, at));
             context.deleting.insert(name.clone(), holders);
-            outbox.hide(name, id, partitions);
-            if reachable {
-                replicas.iter().for_each(|(at, broker)| outbox.delete(at, *broker));
+            first.hide(name, id, partitions);
+            if is_whole && !is_moving {
+                replicas.iter().for_each(|(at, broker)| first.delete(at, *broker, false));
+                replicas.iter().for_each(|(at, broker)| second.delete(at, *broker, true));
             }
         }
-        self.send(&outbox);
+        if !first.is_empty() {
+            self.send(&first);
+        }
+        if !second.is_empty() {
+            self.send(&second);
+        }
+    }
+
+    /// Topics that were marked before we were elected are not announced any more.
+    pub(super) async fn load_deletions(&mut self) -> Result<(), Stopped> {
+        if !self.settings.delete_topics {
+            return Ok(());
+        }
+        let marked =
+            self.session.children(znodes::DELETE_TOPICS, true).await.map_err(Stopped::of)?;
+        for name in marked.into_iter().map(TopicName::from) {
+            let context = self.context_mut();
+            if let Some(topic) = context.topics.get(&name) {
+                let replicas = replicas_of(&name, topic);
+                let holders = replicas.into_iter().map(|(_, broker)| broker).collect();
+                context.deleting.insert(name, holders);
+            }
+        }
+        Ok(())
     }
 
     pub(super) async fn handle_stop_replica_answer(
@@ -655,6 +744,23 @@ impl Driver {
             })
             .collect()
     }
+}
+
+fn replicas_of(name: &TopicName, topic: &Topic) -> Vec<(TopicPartition, BrokerId)> {
+    let partitions = topic.partitions.iter();
+    partitions
+        .flat_map(|(&index, partition)| {
+            let at = TopicPartition::new(name.clone(), index);
+            partition.replicas.iter().map(move |&id| (at.clone(), id))
+        })
+        .collect()
+}
+
+/// The brokers that may get new replicas.
+fn candidates(context: &Context) -> Vec<Candidate> {
+    let candidate =
+        |broker: &LiveBroker| Candidate { id: broker.image.id, rack: broker.image.rack.clone() };
+    context.live().map(candidate).collect()
 }
 
 fn describe(plan: &Plan, validate_only: bool) -> CreatedTopic {

@@ -1,0 +1,148 @@
+//! Brokers come, go and come back.
+
+use super::*;
+use std::collections::btree_map::Entry;
+
+impl Driver {
+    pub(super) async fn handle_brokers_changed(&mut self) {
+        if self.active.is_none() {
+            return;
+        }
+        if let Err(stopped) = self.update_brokers().await {
+            self.stop(stopped, "brokers changed").await;
+        }
+    }
+
+    /// Reads all registrations. One that cannot be read, or that names no listener that brokers use among
+    /// themselves, is left out: it must not stop the others.
+    pub(super) async fn read_brokers(&mut self) -> Result<BTreeMap<BrokerId, LiveBroker>, Stopped> {
+        let names = self.session.children(znodes::BROKER_IDS, true).await.map_err(Stopped::of)?;
+        let ids: Vec<BrokerId> =
+            names.iter().filter_map(|name| name.parse().ok()).map(BrokerId).collect();
+        let reads = ids.iter().map(|&id| Read::data(znodes::broker_path(id)).watched()).collect();
+        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
+        let listener = &self.settings.inter_broker_listener;
+        let active = self.active.as_mut().ok_or(Stopped::Moved)?;
+        active.unusable.retain(|id| ids.contains(id));
+        let mut live = BTreeMap::new();
+        for (id, found) in ids.into_iter().zip(found) {
+            let Ok(ReadResult::Data(data, stat)) = found else { continue };
+            let image = znodes::parse_registration(id, &data.unwrap_or_default());
+            let Some(image) = image.filter(|image| image.endpoint(listener).is_some()) else {
+                if active.unusable.insert(id) {
+                    tracing::warn!(broker = %id, listener, "its registration cannot be read, or has no such listener: the broker is left out");
+                }
+                continue;
+            };
+            active.unusable.remove(&id);
+            let epoch = BrokerEpoch(stat.czxid.0);
+            live.insert(id, LiveBroker { image: Arc::new(image), epoch });
+        }
+        Ok(live)
+    }
+
+    /// These are the live brokers from now on. Another incarnation of a broker that was there must have
+    /// been taken out first: what was queued for the old one is void.
+    pub(super) fn set_brokers(&mut self, live: BTreeMap<BrokerId, LiveBroker>) {
+        let report_to = self.report_to.clone();
+        let channels = Arc::clone(&self.surroundings.channels);
+        let Some(active) = &mut self.active else { return };
+        active.senders.retain(|id, _| live.contains_key(id));
+        active.stops.retain(|(id, _), _| live.contains_key(id));
+        active.context.offline.retain(|(id, _)| live.contains_key(id));
+        active.context.leaving.retain(|id| live.contains_key(id));
+        for (&id, broker) in &live {
+            if let Entry::Vacant(place) = active.senders.entry(id) {
+                let channel = channels.open(&broker.image);
+                place.insert(Sender::start(id, channel, report_to.clone()));
+            }
+        }
+        active.context.brokers = live;
+    }
+
+    async fn update_brokers(&mut self) -> Result<(), Stopped> {
+        let found = self.read_brokers().await?;
+        let before = &self.context().brokers;
+        if *before == found {
+            return Ok(());
+        }
+        let is_same = |id: &BrokerId| matches!((before.get(id), found.get(id)), (Some(a), Some(b)) if a.epoch == b.epoch);
+        // One that was away and is back, as seen from here at once, is first gone and then new.
+        let gone: BTreeSet<BrokerId> = before.keys().copied().filter(|id| !is_same(id)).collect();
+        let new: BTreeSet<BrokerId> = found.keys().copied().filter(|id| !is_same(id)).collect();
+        tracing::info!(live = found.len(), ?gone, ?new, "brokers changed");
+        if !gone.is_empty() {
+            let mut staying = before.clone();
+            staying.retain(|id, _| !gone.contains(id));
+            self.set_brokers(staying);
+            self.brokers_are_gone(&gone).await?;
+        }
+        self.set_brokers(found);
+        if !new.is_empty() {
+            self.brokers_are_new(&new).await?;
+        } else if gone.is_empty() {
+            // Other endpoints.
+            let mut outbox = Outbox::default();
+            outbox.describe_brokers();
+            self.send(&outbox);
+        }
+        self.dirty.deletions = true;
+        Ok(())
+    }
+
+    async fn brokers_are_gone(&mut self, gone: &BTreeSet<BrokerId>) -> Result<(), Stopped> {
+        let affected = self.context().affected_by(gone);
+        let mut outbox = self.repair(affected.clone()).await?;
+        outbox.describe_brokers();
+        self.describe_replicas_of(gone, &affected, &mut outbox);
+        self.send(&outbox);
+        Ok(())
+    }
+
+    /// Which replicas are offline has changed for partitions that these brokers have.
+    fn describe_replicas_of(
+        &self,
+        brokers: &BTreeSet<BrokerId>,
+        among: &[TopicPartition],
+        outbox: &mut Outbox,
+    ) {
+        let context = self.context();
+        for at in among.iter().filter(|at| !context.deleting.contains_key(&at.topic)) {
+            let partition = context.partition(at);
+            if partition.is_some_and(|p| p.replicas.iter().any(|id| brokers.contains(id))) {
+                outbox.describe(at);
+            }
+        }
+    }
+
+    async fn brokers_are_new(&mut self, new: &BTreeSet<BrokerId>) -> Result<(), Stopped> {
+        let context = self.context();
+        let others: Vec<_> =
+            context.brokers.keys().copied().filter(|id| !new.contains(id)).collect();
+        let mut outbox = Outbox::default().only_to(others);
+        outbox.describe_brokers();
+        self.send(&outbox);
+        // Everything that there is, before they are told to lead or follow anything of it.
+        let mut outbox = Outbox::default().only_to(new.iter().copied());
+        outbox.describe_brokers();
+        let context = self.context();
+        let seen = |at: &&TopicPartition| !context.deleting.contains_key(&at.topic);
+        context.all_partitions().iter().filter(seen).for_each(|at| outbox.describe(at));
+        self.send(&outbox);
+        let affected = self.context().affected_by(new);
+        let mut outbox = self.repair(affected.clone()).await?;
+        let context = self.context();
+        for at in affected.iter().filter(|at| !context.deleting.contains_key(&at.topic)) {
+            let Some(partition) = context.partition(at).filter(|p| p.state.is_some()) else {
+                continue;
+            };
+            let returned = partition.replicas.iter().copied().filter(|id| new.contains(id));
+            let returned: Vec<_> = returned.collect();
+            if !returned.is_empty() {
+                outbox.lead(at, returned, false);
+            }
+        }
+        self.send(&outbox);
+        self.resume_reassignments(Some(new)).await
+    }
+}

@@ -1,0 +1,841 @@
+//! Several drivers over one store: elections, failovers, and a controller that dies between any two
+//! writes.
+
+use super::tests::{NOW, SOON, endpoint, new_topic, until};
+use super::*;
+use crate::*;
+use coordination::local::LocalStore;
+use coordination::{CreateMode, Opening, Pending, Request, Session};
+use metadata::{BrokerImage, ConfigChange, ConfigEntity};
+use platform::MemoryDisk;
+use platform::clock::ManualClock;
+use platform::random::SeededRandom;
+use protocol::messages::alter_partition_request::{PartitionData, TopicData};
+use protocol::messages::{
+    AlterPartitionRequest, ControlledShutdownRequest, LeaderAndIsrResponse, StopReplicaResponse,
+    UpdateMetadataResponse,
+};
+use std::path::Path;
+use std::sync::Mutex;
+
+/// How many more writes a broker may make before it freezes; none: any number.
+type Budget = Arc<Mutex<Option<usize>>>;
+
+/// A way to the store that a test can cut, and whose sessions it can end.
+#[derive(Debug)]
+struct Mortal {
+    store: Arc<LocalStore>,
+    budget: Budget,
+    sessions: Arc<Mutex<Vec<SessionHandle>>>,
+    watched: Watched,
+}
+
+#[derive(Debug)]
+struct MortalSession {
+    session: Arc<SessionHandle>,
+    budget: Budget,
+    watched: Watched,
+}
+
+/// Every path that a broker ever watched.
+type Watched = Arc<Mutex<BTreeSet<String>>>;
+
+impl Store for Mortal {
+    fn open_session(&self) -> Opening {
+        let opening = self.store.open_session();
+        let (budget, sessions) = (Arc::clone(&self.budget), Arc::clone(&self.sessions));
+        let watched = Arc::clone(&self.watched);
+        Box::pin(async move {
+            let (session, events) = opening.await?;
+            sessions.lock().unwrap().push(session.clone());
+            let session = MortalSession { session: Arc::new(session), budget, watched };
+            Ok((SessionHandle::new(Arc::new(session)), events))
+        })
+    }
+
+    fn shut_down(&self) {}
+}
+
+impl Session for MortalSession {
+    fn id(&self) -> SessionId {
+        self.session.id()
+    }
+
+    fn submit(&self, request: Request) -> Pending {
+        if let Request::Read(reads) = &request {
+            let watched = reads.iter().filter(|read| read.watch).map(|read| read.path.clone());
+            self.watched.lock().unwrap().extend(watched);
+        }
+        let mut budget = self.budget.lock().unwrap();
+        match (&mut *budget, &request) {
+            // It never hears of anything again: as if it had died right after its last write.
+            (Some(0), _) => return Box::pin(std::future::pending()),
+            (Some(left), Request::Write(_)) => *left -= 1,
+            _ => {}
+        }
+        self.session.submit(request)
+    }
+
+    fn lease(&self) -> Option<coordination::Lease> {
+        None
+    }
+}
+
+/// What brokers were told, in order. All answer at once that they have done it.
+#[derive(Clone, Debug, Default)]
+struct Brokers(Arc<Mutex<Vec<(BrokerId, ControlRequest)>>>);
+
+#[derive(Debug)]
+struct ToOne(BrokerId, Brokers);
+
+impl ControlChannels for Brokers {
+    fn open(&self, broker: &BrokerImage) -> Arc<dyn ControlChannel> {
+        Arc::new(ToOne(broker.id, self.clone()))
+    }
+}
+
+impl ControlChannel for ToOne {
+    fn send(&self, request: ControlRequest) -> Answering {
+        let response = match &request {
+            ControlRequest::LeaderAndIsr(_) => {
+                ControlResponse::LeaderAndIsr(LeaderAndIsrResponse::default())
+            }
+            ControlRequest::UpdateMetadata(_) => {
+                ControlResponse::UpdateMetadata(UpdateMetadataResponse::default())
+            }
+            ControlRequest::StopReplica(_) => {
+                ControlResponse::StopReplica(StopReplicaResponse::default())
+            }
+        };
+        self.1.0.lock().unwrap().push((self.0, request));
+        Box::pin(std::future::ready(Ok(response)))
+    }
+}
+
+impl ConfigListener for Brokers {
+    fn config_changed(&self, _: ConfigChange) {}
+}
+
+/// Takes every setting.
+#[derive(Debug)]
+struct AnyConfig;
+
+impl ConfigRules for AnyConfig {
+    fn is_list(&self, _: &ConfigEntity, _: &str) -> Option<bool> {
+        Some(false)
+    }
+
+    fn default_value(&self, _: &ConfigEntity, _: &str) -> Option<String> {
+        None
+    }
+
+    fn validate_new_topic(
+        &self,
+        _: &TopicName,
+        _: &BTreeMap<String, String>,
+    ) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        _: &ConfigEntity,
+        _: &BTreeMap<String, String>,
+        _: &[String],
+    ) -> Result<(), ApiError> {
+        Ok(())
+    }
+}
+
+struct Member {
+    handle: ControllerHandle,
+    task: tokio::task::JoinHandle<()>,
+    budget: Budget,
+    sessions: Arc<Mutex<Vec<SessionHandle>>>,
+    watched: Watched,
+}
+
+struct Cluster {
+    store: Arc<LocalStore>,
+    observer: SessionHandle,
+    members: BTreeMap<i32, Member>,
+    told: Brokers,
+}
+
+impl Cluster {
+    async fn start(ids: std::ops::RangeInclusive<i32>) -> Self {
+        let clock = Arc::new(ManualClock::at(NOW));
+        let disk = Arc::new(MemoryDisk::new());
+        let store = Arc::new(LocalStore::open_inline(disk, Path::new("/s"), clock).unwrap());
+        let (observer, _) = store.open_session().await.unwrap();
+        let told = Brokers::default();
+        let mut cluster = Self { store, observer, members: BTreeMap::new(), told };
+        for id in ids {
+            cluster.join(id).await;
+        }
+        cluster
+    }
+
+    /// A broker joins, and is live for the controller when this returns.
+    async fn join(&mut self, id: i32) {
+        let (budget, sessions) = (Budget::default(), Arc::<Mutex<Vec<_>>>::default());
+        let watched = Watched::default();
+        let store = Mortal {
+            store: Arc::clone(&self.store),
+            budget: Arc::clone(&budget),
+            sessions: Arc::clone(&sessions),
+            watched: Arc::clone(&watched),
+        };
+        let member = Membership::join(Arc::new(store), "1D3O7chIQLG42yUhs9jUKw").await.unwrap();
+        let broker =
+            BrokerImage { id: BrokerId(id), rack: None, endpoints: vec![endpoint(9090 + id)] };
+        let settings = ControllerSettings {
+            broker,
+            inter_broker_listener: "PLAINTEXT".into(),
+            num_partitions: 1,
+            default_replication_factor: 1,
+            placement: Placement::Classic,
+            unclean_leader_election: false,
+            delete_topics: true,
+            auto_leader_rebalance: false,
+            leader_imbalance_percentage: 10,
+            leader_imbalance_interval: Duration::from_secs(300),
+        };
+        let surroundings = Surroundings {
+            channels: Arc::new(self.told.clone()),
+            configs: Arc::new(self.told.clone()),
+            rules: Arc::new(AnyConfig),
+            broker_epoch: Arc::default(),
+            clock: Arc::new(ManualClock::at(NOW)),
+            random: Arc::new(SeededRandom::new(1)),
+        };
+        let (handle, driver) = member.start(settings, surroundings).await.unwrap();
+        let task = tokio::spawn(async move {
+            driver.run().await.unwrap();
+        });
+        self.members.insert(id, Member { handle, task, budget, sessions, watched });
+        self.hears_of(id, id).await;
+    }
+
+    /// Waits until broker `id` was told that `live` lives, by a controller that is there.
+    async fn hears_of(&self, id: i32, live: i32) {
+        until(async || {
+            let told = self.told.0.lock().unwrap();
+            told.iter().rev().any(|(to, request)| {
+                to.0 == id
+                    && matches!(request, ControlRequest::UpdateMetadata(update)
+                        if update.live_brokers.iter().any(|broker| broker.id == live))
+            })
+        })
+        .await;
+    }
+
+    /// The broker is gone, at once and without a word.
+    async fn kill(&mut self, id: i32) {
+        let member = self.members.remove(&id).unwrap();
+        member.task.abort();
+        let sessions = std::mem::take(&mut *member.sessions.lock().unwrap());
+        for session in sessions {
+            let _ = session.close().await;
+        }
+    }
+
+    fn handle(&self, id: i32) -> &ControllerHandle {
+        &self.members[&id].handle
+    }
+
+    async fn text(&self, path: &str) -> Option<String> {
+        let (data, _) = self.observer.get(path, false).await.ok()?;
+        Some(data.map_or("null".into(), |data| String::from_utf8(data.to_vec()).unwrap()))
+    }
+
+    async fn controller(&self) -> Option<i32> {
+        let text = self.text("/controller").await?;
+        (0..9).find(|id| text.contains(&format!(r#""brokerid":{id},"#)))
+    }
+
+    async fn state(&self, topic: &str, partition: i32) -> Option<(znodes::StateNode, i32)> {
+        let path = znodes::state_path(topic, partition);
+        let (data, stat) = self.observer.get(&path, false).await.ok()?;
+        Some((znodes::parse_state(&data?)?, stat.version))
+    }
+
+    /// Leader, leader epoch and ISR.
+    async fn led(&self, topic: &str, partition: i32) -> Option<(i32, i32, Vec<i32>)> {
+        let (node, _) = self.state(topic, partition).await?;
+        let isr = node.isr.iter().map(|id| id.0).collect();
+        Some((node.leader.map_or(-1, |id| id.0), node.leader_epoch.0, isr))
+    }
+
+    async fn create(&self, name: &str, replicas: &[&[i32]]) {
+        let assignments = (0..).zip(replicas.iter().map(|ids| ids.to_vec())).collect();
+        let topic = NewTopic { assignments, ..new_topic(name, -1) };
+        let id = self.controller().await.unwrap();
+        let mut created = self.handle(id).create_topics(vec![topic], SOON, false).await;
+        assert!(created.remove(0).1.unwrap().is_ready);
+    }
+
+    async fn topic_id(&self, topic: &str) -> model::TopicId {
+        let (data, _) = self.observer.get(&znodes::topic_path(topic), false).await.unwrap();
+        znodes::parse_topic(&data.unwrap()).unwrap().id.unwrap()
+    }
+
+    /// The leader of a partition asks for another ISR.
+    async fn alter_isr(&self, topic: &str, partition: i32, isr: &[i32]) -> (i16, i16) {
+        let (node, version) = self.state(topic, partition).await.unwrap();
+        let asked = PartitionData {
+            partition_index: partition,
+            leader_epoch: node.leader_epoch.0,
+            new_isr: isr.to_vec(),
+            partition_epoch: version,
+            ..Default::default()
+        };
+        self.alter(topic, node.leader.unwrap().0, asked).await
+    }
+
+    async fn alter(&self, topic: &str, asker: i32, asked: PartitionData) -> (i16, i16) {
+        let topic = TopicData {
+            topic_id: self.topic_id(topic).await,
+            partitions: vec![asked],
+            ..Default::default()
+        };
+        let broker_epoch = self.members.get(&asker).map_or(-1, |m| m.handle.broker_epoch().0);
+        let request = AlterPartitionRequest { broker_id: asker, broker_epoch, topics: vec![topic] };
+        let id = self.controller().await.unwrap();
+        let response = self.handle(id).alter_partition(request, 2).await;
+        let partition = response.topics.first().and_then(|topic| topic.partitions.first());
+        (response.error_code, partition.map_or(-1, |partition| partition.error_code))
+    }
+
+    async fn shut_down(&self, id: i32) -> (i16, usize) {
+        let broker_epoch = self.handle(id).broker_epoch().0;
+        let request = ControlledShutdownRequest { broker_id: id, broker_epoch };
+        let controller = self.controller().await.unwrap();
+        let response = self.handle(controller).controlled_shutdown(request).await;
+        (response.error_code, response.remaining_partitions.len())
+    }
+
+    async fn reassign(&self, topic: &str, target: Option<&[i32]>) -> Result<(), ErrorCode> {
+        let target = target.map(|ids| ids.iter().copied().map(BrokerId).collect());
+        let id = self.controller().await.unwrap();
+        let at = TopicPartition::new(topic, 0);
+        let results = self.handle(id).alter_reassignments(vec![(at, target)]).await.unwrap();
+        results.into_iter().next().unwrap().1.map_err(|error| error.code)
+    }
+
+    fn take_told(&self) -> Vec<(BrokerId, ControlRequest)> {
+        std::mem::take(&mut *self.told.0.lock().unwrap())
+    }
+}
+
+fn code(code: ErrorCode) -> (i16, i16) {
+    (0, code.code())
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_controller_wins_and_the_next_takes_over_with_the_next_epoch() {
+    let mut cluster = Cluster::start(0..=2).await;
+    assert_eq!(cluster.controller().await, Some(0));
+    assert_eq!(cluster.text("/controller_epoch").await.as_deref(), Some("1"));
+    cluster.kill(0).await;
+    until(async || cluster.controller().await.is_some()).await;
+    assert_eq!(cluster.text("/controller_epoch").await.as_deref(), Some("2"));
+    let controller = cluster.controller().await.unwrap();
+    let refused = cluster.handle(3 - controller);
+    let created = refused.create_topics(vec![new_topic("t", 1)], SOON, false).await;
+    assert_eq!(created[0].1.as_ref().unwrap_err().code, ErrorCode::NotController);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_leader_is_replaced_from_the_isr_and_all_hear_of_it() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1, 0]]).await;
+    assert_eq!(cluster.led("t", 0).await, Some((2, 0, vec![2, 1, 0])));
+    cluster.take_told();
+    cluster.kill(2).await;
+    until(async || cluster.led("t", 0).await == Some((1, 1, vec![1, 0]))).await;
+    until(async || !cluster.told.0.lock().unwrap().is_empty()).await;
+    let told = cluster.take_told();
+    for id in [0, 1] {
+        let of_it: Vec<_> = told.iter().filter(|(to, _)| to.0 == id).map(|(_, r)| r).collect();
+        let [ControlRequest::LeaderAndIsr(lead), ControlRequest::UpdateMetadata(update)] =
+            of_it[..]
+        else {
+            panic!("{told:#?}")
+        };
+        let state = &lead.topic_states[0].partition_states[0];
+        assert_eq!((state.leader, state.leader_epoch, state.is_new), (1, 1, false));
+        assert_eq!(update.topic_states[0].partition_states[0].offline_replicas, [2]);
+        assert_eq!(update.live_brokers.len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_is_back_before_its_death_was_noticed_still_loses_its_leadership() {
+    let cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1]]).await;
+    let old = cluster.handle(2).broker_epoch();
+    // Nobody but the store sees the two in between: one event for the controller.
+    let path = "/brokers/ids/2";
+    let (data, _) = cluster.observer.get(path, false).await.unwrap();
+    let ops = vec![Op::delete(path), Op::create_ephemeral(path, data)];
+    cluster.observer.multi(ops).await.unwrap();
+    until(async || cluster.led("t", 0).await == Some((1, 1, vec![1]))).await;
+    let new = cluster.observer.exists(path, false).await.unwrap().unwrap().czxid;
+    assert!(BrokerEpoch(new.0) > old);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_returning_broker_hears_of_everything_before_it_is_told_to_follow() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[1, 2], &[1, 0]]).await;
+    cluster.kill(2).await;
+    until(async || cluster.led("t", 0).await == Some((1, 1, vec![1]))).await;
+    cluster.take_told();
+    cluster.join(2).await;
+    until(async || {
+        let told = cluster.told.0.lock().unwrap();
+        told.iter().any(|(to, r)| to.0 == 2 && matches!(r, ControlRequest::LeaderAndIsr(_)))
+    })
+    .await;
+    let told = cluster.take_told();
+    let first: Vec<_> = told.iter().filter(|(to, _)| to.0 == 2).map(|(_, r)| r).take(2).collect();
+    let [ControlRequest::UpdateMetadata(all), ControlRequest::LeaderAndIsr(lead)] = first[..]
+    else {
+        panic!("{told:#?}")
+    };
+    assert_eq!((all.live_brokers.len(), all.topic_states[0].partition_states.len()), (3, 2));
+    assert_eq!(lead.topic_states[0].partition_states.len(), 1);
+    let others: Vec<_> = told.iter().filter(|(to, _)| to.0 == 1).map(|(_, r)| r).collect();
+    let [ControlRequest::UpdateMetadata(brokers), ..] = others[..] else { panic!("{told:#?}") };
+    assert_eq!((brokers.live_brokers.len(), brokers.topic_states.len()), (3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_isr_changes_as_its_leader_asks_if_it_may() {
+    use ErrorCode::*;
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[1, 2, 0]]).await;
+    cluster.take_told();
+    assert_eq!(cluster.alter_isr("t", 0, &[1, 0]).await, code(None));
+    assert_eq!(cluster.led("t", 0).await, Some((1, 0, vec![1, 0])), "in the same leader epoch");
+    until(async || cluster.told.0.lock().unwrap().len() == 3).await;
+    let told = cluster.take_told();
+    assert!(told.iter().all(|(_, r)| matches!(r, ControlRequest::UpdateMetadata(_))), "{told:#?}");
+    assert_eq!(cluster.alter_isr("t", 0, &[1, 0]).await, code(None), "it is so already");
+    assert_eq!(cluster.state("t", 0).await.unwrap().1, 1, "and nothing is written");
+    assert_eq!(cluster.alter_isr("t", 0, &[0]).await, code(InvalidRequest), "without the leader");
+    assert_eq!(cluster.alter_isr("t", 0, &[1, 7]).await, code(InvalidRequest), "no replica");
+    let asked = |leader_epoch, partition_epoch| PartitionData {
+        leader_epoch,
+        new_isr: vec![1, 0, 2],
+        partition_epoch,
+        ..Default::default()
+    };
+    assert_eq!(cluster.alter("t", 1, asked(0, 0)).await, code(InvalidUpdateVersion));
+    assert_eq!(cluster.alter("t", 1, asked(0, 9)).await, code(NotController), "newer than ours");
+    assert_eq!(cluster.alter("t", 1, asked(5, 1)).await, code(NotController));
+    assert_eq!(cluster.alter("t", 0, asked(0, 1)).await, code(InvalidRequest), "not the leader");
+    assert_eq!(cluster.alter("t", 7, asked(0, 1)).await, (StaleBrokerEpoch.code(), -1));
+    cluster.kill(2).await;
+    let members = |ids: &[i32]| ids.to_vec();
+    until(async || cluster.alter_isr("t", 0, &[1, 0, 2]).await == code(IneligibleReplica)).await;
+    assert_eq!(cluster.led("t", 0).await, Some((1, 0, members(&[1, 0]))));
+    assert_eq!(cluster.alter("t", 1, asked(-1, 1)).await, code(FencedLeaderEpoch));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_somebody_else_wrote_is_read_again() {
+    let cluster = Cluster::start(0..=1).await;
+    cluster.create("t", &[&[1, 0]]).await;
+    let path = znodes::state_path("t", 0);
+    let text = cluster.text(&path).await.unwrap().replace("[1,0]", "[1]");
+    cluster.observer.set(&path, text, None).await.unwrap();
+    // It knows of no such version yet: for all that it knows it is no longer controller.
+    let first = cluster.alter_isr("t", 0, &[1, 0]).await;
+    assert_eq!(first, code(ErrorCode::NotController));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_shuts_down_hands_over_first() {
+    let cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1], &[1, 2], &[2]]).await;
+    cluster.take_told();
+    assert_eq!(cluster.shut_down(2).await, (0, 0));
+    assert_eq!(cluster.led("t", 0).await, Some((1, 1, vec![1])));
+    assert_eq!(cluster.led("t", 1).await, Some((1, 1, vec![1])));
+    assert_eq!(cluster.led("t", 2).await, Some((2, 0, vec![2])), "nobody else has it");
+    let stops = cluster.take_told().into_iter().filter_map(|(to, request)| match request {
+        ControlRequest::StopReplica(stop) => Some((to.0, stop)),
+        _ => Option::None,
+    });
+    let stops: Vec<_> = stops.collect();
+    let [(2, stop)] = &stops[..] else { panic!("{stops:#?}") };
+    let stopped = &stop.topic_states[0].partition_states[0];
+    assert_eq!(
+        (stopped.partition_index, stopped.leader_epoch, stopped.delete_partition),
+        (1, 0, false)
+    );
+    // While it leaves it may not come back into an ISR, nor lead.
+    let refused = cluster.alter_isr("t", 0, &[1, 2]).await;
+    assert_eq!(refused, code(ErrorCode::IneligibleReplica));
+    let elected = cluster
+        .handle(0)
+        .elect_leaders(ElectionType::Preferred, Some(vec![TopicPartition::new("t", 0)]), SOON)
+        .await;
+    let error = elected.unwrap()[0].1.as_ref().unwrap_err().code;
+    assert_eq!(error, ErrorCode::PreferredLeaderNotAvailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leads_alone_leads_on_until_it_is_gone() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1]]).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[2]).await, code(ErrorCode::None));
+    assert_eq!(cluster.shut_down(2).await, (0, 1));
+    assert_eq!(cluster.led("t", 0).await, Some((2, 0, vec![2])));
+    cluster.kill(1).await;
+    cluster.kill(2).await;
+    until(async || cluster.led("t", 0).await == Some((-1, 1, vec![2]))).await;
+    cluster.join(1).await;
+    cluster.join(2).await;
+    until(async || cluster.led("t", 0).await == Some((2, 2, vec![2]))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unclean_election_waits_for_the_setting_and_follows_it_at_once() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1]]).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[2]).await, code(ErrorCode::None));
+    cluster.kill(2).await;
+    until(async || cluster.led("t", 0).await == Some((-1, 1, vec![2]))).await;
+    let op = ConfigOp {
+        name: "unclean.leader.election.enable".into(),
+        kind: ConfigOpKind::Set,
+        value: Some("true".into()),
+    };
+    let entity = ConfigEntity::Topic("t".into());
+    let alteration = ConfigAlteration { entity, edit: ConfigEdit::Incremental(vec![op]) };
+    // At a broker that is not the controller.
+    let altered = cluster.handle(1).alter_configs(vec![alteration], false).await;
+    assert_eq!(altered, [Ok(())]);
+    until(async || cluster.led("t", 0).await == Some((1, 2, vec![1]))).await;
+    let state = cluster.text(&znodes::state_path("t", 0)).await.unwrap();
+    assert!(state.contains(r#""leader_recovery_state":1"#), "{state}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reassignment_grows_catches_up_and_shrinks() {
+    let cluster = Cluster::start(0..=3).await;
+    cluster.create("t", &[&[3, 1]]).await;
+    cluster.take_told();
+    assert_eq!(cluster.reassign("t", Some(&[2, 1])).await, Ok(()));
+    let node = cluster.text("/brokers/topics/t").await.unwrap();
+    let moving = r#""adding_replicas":{"0":[2]},"removing_replicas":{"0":[3]}"#;
+    assert!(node.contains(r#""partitions":{"0":[2,1,3]}"#) && node.contains(moving), "{node}");
+    assert_eq!(cluster.led("t", 0).await, Some((3, 1, vec![3, 1])));
+    cluster.take_told();
+    assert_eq!(cluster.alter_isr("t", 0, &[3, 1, 2]).await, code(ErrorCode::None));
+    until(async || cluster.led("t", 0).await == Some((2, 2, vec![1, 2]))).await;
+    let done = r#""partitions":{"0":[2,1]}"#;
+    until(async || cluster.text("/brokers/topics/t").await.unwrap().contains(done)).await;
+    let stopped = |(to, request): &(BrokerId, ControlRequest)| {
+        to.0 == 3
+            && matches!(request, ControlRequest::StopReplica(stop)
+                if stop.topic_states[0].partition_states[0].delete_partition)
+    };
+    until(async || cluster.told.0.lock().unwrap().iter().any(stopped)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_reassignment_leaves_no_trace_and_no_hole() {
+    let mut cluster = Cluster::start(0..=3).await;
+    cluster.create("t", &[&[3, 1]]).await;
+    assert_eq!(cluster.reassign("t", Some(&[2, 1])).await, Ok(()));
+    assert_eq!(cluster.alter_isr("t", 0, &[3, 1]).await, code(ErrorCode::None));
+    cluster.take_told();
+    assert_eq!(cluster.reassign("t", Option::None).await, Ok(()));
+    let node = cluster.text("/brokers/topics/t").await.unwrap();
+    assert!(node.contains(r#"{"0":[1,3]},"#) || node.contains(r#"{"0":[3,1]},"#), "{node}");
+    assert!(node.contains(r#""adding_replicas":{},"removing_replicas":{}"#), "{node}");
+    until(async || {
+        cluster
+            .told
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|(to, request)| to.0 == 2 && matches!(request, ControlRequest::StopReplica(_)))
+    })
+    .await;
+    // Only a new replica is in sync and the old ones are gone: going back would lose records.
+    assert_eq!(cluster.reassign("t", Some(&[2, 0])).await, Ok(()));
+    let isr = [&cluster.led("t", 0).await.unwrap().2[..], &[2]].concat();
+    assert_eq!(cluster.alter_isr("t", 0, &isr).await, code(ErrorCode::None));
+    cluster.kill(3).await;
+    cluster.kill(1).await;
+    until(async || cluster.led("t", 0).await.unwrap().2 == [2]).await;
+    let refused = Err(ErrorCode::InvalidReplicaAssignment);
+    assert_eq!(cluster.reassign("t", Option::None).await, refused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_old_tools_are_acted_on_and_junk_is_left_alone() {
+    let cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[1, 0]]).await;
+    let create = async |path: &str, data: &str| {
+        let data = Some(data.to_owned().into());
+        cluster.observer.create(path, data, CreateMode::Persistent).await.unwrap();
+    };
+    create(
+        "/admin/reassign_partitions",
+        r#"{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,0]},{"topic":"no","partition":0,"replicas":[1]}]}"#,
+    )
+    .await;
+    let left = r#"{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,0]}]}"#;
+    until(async || cluster.text("/admin/reassign_partitions").await.as_deref() == Some(left)).await;
+    until(async || cluster.led("t", 0).await.unwrap().1 == 1).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[1, 0, 2]).await, code(ErrorCode::None));
+    until(async || cluster.text("/admin/reassign_partitions").await.is_none()).await;
+    assert_eq!(cluster.led("t", 0).await, Some((2, 2, vec![0, 2])));
+    create("/admin/reassign_partitions", "junk").await;
+    create("/brokers/topics/junk", "{").await;
+    create("/brokers/ids/8", "{}").await;
+    create("/brokers/ids/9", "junk").await;
+    create("/admin/preferred_replica_election", r#"{"version":1,"partitions":[]}"#).await;
+    until(async || cluster.text("/admin/preferred_replica_election").await.is_none()).await;
+    cluster.create("fine", &[&[1]]).await;
+    for (path, text) in [("/admin/reassign_partitions", "junk"), ("/brokers/topics/junk", "{")] {
+        assert_eq!(cluster.text(path).await.as_deref(), Some(text));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_cannot_be_read_is_never_overwritten() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[1, 2], &[1, 2]]).await;
+    let path = znodes::state_path("t", 0);
+    cluster.observer.set(&path, "junk", Option::None).await.unwrap();
+    cluster.kill(0).await;
+    until(async || cluster.controller().await.is_some()).await;
+    let other = if cluster.controller().await == Some(1) { 2 } else { 1 };
+    cluster.kill(other).await;
+    let led = async || cluster.led("t", 1).await.unwrap();
+    until(async || led().await.2.len() == 1).await;
+    assert_eq!(cluster.text(&path).await.as_deref(), Some("junk"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_broker_creates_what_its_clients_ask_about() {
+    let cluster = Cluster::start(0..=2).await;
+    let topic = NewTopic { replication_factor: 3, ..new_topic("asked", 2) };
+    assert!(cluster.handle(2).auto_create_topics(vec![topic]));
+    until(async || cluster.led("asked", 1).await.is_some_and(|(_, _, isr)| isr.len() == 3)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_that_somebody_removed_is_made_again() {
+    let cluster = Cluster::start(0..=1).await;
+    let before = cluster.handle(1).broker_epoch();
+    cluster.observer.delete("/brokers/ids/1", Option::None).await.unwrap();
+    until(async || cluster.text("/brokers/ids/1").await.is_some()).await;
+    until(async || cluster.handle(1).broker_epoch() > before).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_controller_watches_topics_and_brokers() {
+    let cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[1, 2]]).await;
+    for id in [1, 2] {
+        let watched = cluster.members[&id].watched.lock().unwrap().clone();
+        let own = format!("/brokers/ids/{id}");
+        let allowed = [own.as_str(), "/config/changes", "/controller"];
+        assert!(watched.iter().eq(allowed), "broker {id}: {watched:?}");
+    }
+}
+
+/// What a client does, and how far the test drives it besides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Story {
+    CreateTopic,
+    AddPartitions,
+    DeleteTopic,
+    Reassign,
+    Cancel,
+    Elect,
+    ShutDown,
+    Unclean,
+    LoseBroker,
+}
+
+/// After every write of every operation the controller dies: the next one finishes what was begun, or
+/// nothing of it is there.
+#[tokio::test(start_paused = true)]
+async fn a_controller_may_die_after_any_write() {
+    use Story::*;
+    for story in [
+        CreateTopic,
+        AddPartitions,
+        DeleteTopic,
+        Reassign,
+        Cancel,
+        Elect,
+        ShutDown,
+        Unclean,
+        LoseBroker,
+    ] {
+        let mut ended = false;
+        let mut tries = 0;
+        while !ended {
+            ended = die_after(story, tries).await;
+            tries += 1;
+        }
+        assert!(tries > 1, "{story:?} writes nothing");
+    }
+}
+
+/// Whether the story ended before the controller died.
+async fn die_after(story: Story, writes: usize) -> bool {
+    let mut cluster = Cluster::start(0..=3).await;
+    cluster.create("t", &[&[1, 2]]).await;
+    assert_eq!(cluster.controller().await, Some(0));
+    let at = TopicPartition::new("t", 0);
+    match story {
+        Story::Cancel => cluster.reassign("t", Some(&[3, 2])).await.unwrap(),
+        Story::Elect => {
+            // The preferred replica lost the leadership and is back.
+            let state = cluster.state("t", 0).await.unwrap().0;
+            assert_eq!(state.leader, Some(BrokerId(1)));
+            assert_eq!(cluster.shut_down(1).await, (0, 0));
+            cluster.kill(1).await;
+            cluster.join(1).await;
+            until(async || cluster.alter_isr("t", 0, &[2, 1]).await == code(ErrorCode::None)).await;
+        }
+        _ => {}
+    }
+    let doomed = cluster.handle(0).clone();
+    let two = [vec![1, 2], vec![2, 1]];
+    *cluster.members[&0].budget.lock().unwrap() = Some(writes);
+    let shutdown = ControlledShutdownRequest {
+        broker_id: 1,
+        broker_epoch: cluster.handle(1).broker_epoch().0,
+    };
+    let acting = {
+        let (doomed, at) = (doomed.clone(), at.clone());
+        tokio::spawn(async move {
+            match story {
+                Story::CreateTopic => {
+                    let assignments = vec![(0, two[0].clone()), (1, two[1].clone())];
+                    let topic = NewTopic { assignments, ..new_topic("new", -1) };
+                    doomed.create_topics(vec![topic], SOON, false).await;
+                }
+                Story::AddPartitions => {
+                    let new = NewPartitions {
+                        topic: "t".into(),
+                        total: 3,
+                        assignments: Some(two.to_vec()),
+                    };
+                    doomed.create_partitions(vec![new], SOON, false).await;
+                }
+                Story::DeleteTopic => {
+                    doomed.delete_topics(vec!["t".into()], SOON).await;
+                }
+                Story::Reassign => {
+                    let target = Some(vec![BrokerId(3), BrokerId(2)]);
+                    let _ = doomed.alter_reassignments(vec![(at, target)]).await;
+                }
+                Story::Cancel => {
+                    let _ = doomed.alter_reassignments(vec![(at, Option::None)]).await;
+                }
+                Story::Elect => {
+                    let _ =
+                        doomed.elect_leaders(ElectionType::Preferred, Some(vec![at]), SOON).await;
+                }
+                Story::ShutDown => {
+                    doomed.controlled_shutdown(shutdown).await;
+                }
+                Story::Unclean => {
+                    let op = ConfigOp {
+                        name: "unclean.leader.election.enable".into(),
+                        kind: ConfigOpKind::Set,
+                        value: Some("true".into()),
+                    };
+                    let entity = ConfigEntity::Topic("t".into());
+                    let edit = ConfigEdit::Incremental(vec![op]);
+                    doomed.alter_configs(vec![ConfigAlteration { entity, edit }], false).await;
+                }
+                Story::LoseBroker => {}
+            }
+        })
+    };
+    if story == Story::LoseBroker {
+        cluster.kill(1).await;
+    }
+    let frozen = async || *cluster.members[&0].budget.lock().unwrap() == Some(0);
+    let mut turns = 0;
+    while turns < 2000 && !acting.is_finished() && !frozen().await {
+        turns += 1;
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    let ended = !frozen().await;
+    cluster.kill(0).await;
+    acting.abort();
+    until(async || cluster.controller().await.is_some()).await;
+    settles(&cluster, story, writes).await;
+    ended
+}
+
+/// Leaders ask for what the story needs; then everything is as one controller alone would have left it.
+async fn settles(cluster: &Cluster, story: Story, writes: usize) {
+    let context = format!("{story:?} after {writes} writes");
+    for round in 0.. {
+        assert!(round < 2000, "does not settle: {context}");
+        tokio::task::yield_now().await;
+        let topics = cluster.observer.children("/brokers/topics", false).await.unwrap();
+        let marked = cluster.observer.children("/admin/delete_topics", false).await.unwrap();
+        let mut is_settled = marked.is_empty();
+        for topic in topics {
+            let node = cluster.text(&znodes::topic_path(&topic)).await;
+            let Some(node) = node.and_then(|node| znodes::parse_topic(node.as_bytes())) else {
+                is_settled = false;
+                continue;
+            };
+            for (&index, replicas) in &node.partitions {
+                let Some((state, _)) = cluster.state(&topic, index).await else {
+                    is_settled = false;
+                    continue;
+                };
+                let live = |id: &BrokerId| cluster.members.contains_key(&id.0);
+                is_settled &= state.leader.is_some_and(|id| live(&id));
+                is_settled &= state.isr.iter().all(|id| live(id) && replicas.contains(id));
+                if node.adding.contains_key(&index) || node.removing.contains_key(&index) {
+                    is_settled = false;
+                    let asked: Vec<i32> =
+                        replicas.iter().filter(|id| live(id)).map(|id| id.0).collect();
+                    if state.leader.is_some() {
+                        cluster.alter_isr(&topic, index, &asked).await;
+                    }
+                }
+            }
+        }
+        if is_settled {
+            break;
+        }
+    }
+    let node = cluster.text("/brokers/topics/t").await;
+    let node = node.and_then(|node| znodes::parse_topic(node.as_bytes()));
+    match story {
+        Story::DeleteTopic if writes > 0 => {
+            assert!(node.is_none(), "{context}");
+            assert_eq!(cluster.text("/config/topics/t").await, Option::None, "{context}");
+        }
+        Story::Reassign if writes > 0 => {
+            let replicas = node.unwrap().partitions[&0].clone();
+            assert_eq!(replicas, [BrokerId(3), BrokerId(2)], "{context}");
+        }
+        _ => assert!(node.is_some(), "{context}"),
+    }
+}
