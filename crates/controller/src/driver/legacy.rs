@@ -2,7 +2,7 @@
 //!
 //! A node that cannot be read is left alone; its writer is told by one line in the log.
 
-use super::reassignments::plan_reassignment;
+use super::reassignments::{plan_reassignment, targets};
 use super::*;
 use crate::ElectionType;
 
@@ -39,10 +39,9 @@ impl Driver {
             active.legacy_reassignments = all;
         }
         for (at, target) in wanted {
-            let unchanged = self
-                .context()
-                .partition(&at)
-                .is_some_and(|partition| !partition.is_moving() && partition.replicas == target);
+            // Also when the node has changed because we took something out of it.
+            let unchanged =
+                self.context().partition(&at).is_some_and(|found| targets(found) == target);
             let planned = plan_reassignment(self.context(), &at, Some(target));
             let result = match planned {
                 Ok(_) if unchanged => Ok(()),

@@ -205,7 +205,7 @@ impl Driver {
 }
 
 /// The replicas that a partition is to have in the end.
-fn targets(partition: &Partition) -> Vec<BrokerId> {
+pub(super) fn targets(partition: &Partition) -> Vec<BrokerId> {
     let stays = |id: &BrokerId| !partition.removing.contains(id);
     partition.replicas.iter().copied().filter(stays).collect()
 }
