@@ -151,6 +151,11 @@ pub struct PartitionLog {
     changed: bool,
 }
 
+/// Whether compaction may have left holes: it did if it ever came here, whatever the policy is now.
+fn may_have_holes(entry: &LogEntry, config: &LogConfig) -> bool {
+    config.cleanup_policy.compact || entry.cleaner_offset().is_some()
+}
+
 /// How long an offline log waits before it tries the disk again.
 const RETRY_INTERVAL_MS: i64 = 5_000;
 
@@ -171,6 +176,7 @@ impl PartitionLog {
             clean: stopped != Stopped::Unclean,
             recovery_point: entry.recovery_point(),
             log_start_offset: entry.log_start_offset(),
+            may_have_holes: may_have_holes(entry, &config),
             now,
         })?;
         let topic_id = match partition_metadata::read(&directory) {
@@ -454,6 +460,7 @@ impl PartitionLog {
                 clean: false,
                 recovery_point,
                 log_start_offset: self.log_start_offset,
+                may_have_holes: may_have_holes(&self.entry, &self.config),
                 now,
             })
         });

@@ -36,6 +36,8 @@ pub(crate) struct LoadRequest<'a> {
     pub(crate) clean: bool,
     pub(crate) recovery_point: Offset,
     pub(crate) log_start_offset: Offset,
+    /// It is compacted, or was once.
+    pub(crate) may_have_holes: bool,
     pub(crate) now: Timestamp,
 }
 
@@ -382,7 +384,7 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
         let Some(&next) = next_base else { continue };
         // Compaction leaves holes; elsewhere one means that records were lost with what the system had
         // not written yet. What came after them must not be kept: their retry would be out of order.
-        let has_hole = end < next && !request.config.cleanup_policy.compact;
+        let has_hole = end < next && !request.may_have_holes;
         if cut > 0 || (is_unclean && has_hole) {
             warn!(
                 path = %directory.path().display(), segment = base.0, end = end.0, cut,

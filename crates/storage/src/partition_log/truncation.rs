@@ -57,6 +57,7 @@ impl PartitionLog {
             clean: false,
             recovery_point: self.recovery_point,
             log_start_offset: self.log_start_offset,
+            may_have_holes: true, // segments are known; only producers are rebuilt
             now,
         };
         self.producers.rebuild(&request, &self.segments, offset)?;

@@ -725,6 +725,26 @@ fn a_crash_at_any_step_loses_nothing() {
     }
 }
 
+/// Though its recovery point was lost and it is not compacted any more: what is missing was compacted.
+#[test]
+fn holes_of_compaction_are_not_taken_for_losses() {
+    let disk = MemoryDisk::new();
+    let (broker, mut log) = prepared(&disk);
+    for _ in 0..12 {
+        put(&mut log, "k1", "later");
+    }
+    compact(&mut log, NOW);
+    let wanted = records(&log);
+    broker.directories.write_checkpoints();
+    let crashed = disk.copy();
+    let path = Path::new("/data/recovery-point-offset-checkpoint");
+    platform::Disk::remove_file(&crashed, path).unwrap();
+    let policy = CleanupPolicy { delete: true, compact: false };
+    let mut broker = Broker::start(&crashed);
+    let log = broker.open(LogConfig { cleanup_policy: policy, ..config() });
+    assert_eq!(records(&log), wanted);
+}
+
 /// A swap that cannot begin is taken back; one that cannot be completed takes the directory offline.
 #[test]
 fn a_disk_that_fails_in_a_swap_never_shows_half_of_it() {
