@@ -12,6 +12,7 @@ use protocol::ErrorCode;
 use protocol::messages::create_topics_request::CreatableTopic;
 use protocol::messages::delete_topics_request::DeleteTopicState;
 use protocol::messages::join_group_request::JoinGroupRequestProtocol;
+use protocol::messages::metadata_request::MetadataRequestTopic;
 use protocol::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
@@ -21,8 +22,8 @@ use protocol::messages::offset_fetch_request::{
 use protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use protocol::messages::{
     CreateTopicsRequest, DeleteTopicsRequest, DescribeGroupsRequest, FindCoordinatorRequest,
-    HeartbeatRequest, JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, OffsetFetchRequest,
-    SyncGroupRequest,
+    HeartbeatRequest, JoinGroupRequest, JoinGroupResponse, MetadataRequest, OffsetCommitRequest,
+    OffsetFetchRequest, SyncGroupRequest,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -320,5 +321,63 @@ fn a_member_that_never_syncs_is_removed_and_the_others_go_on() {
         assert_eq!(heartbeat(&first, &leader).await, ErrorCode::RebalanceInProgress.code());
         let again = join(&first, &leader.member_id).await;
         assert_eq!((again.generation_id, again.members.len()), (3, 1));
+    });
+}
+
+#[test]
+fn from_version_10_each_naming_of_a_partition_is_answered_and_a_missing_group_is_called_that() {
+    let directory = tempfile::tempdir().unwrap();
+    with_server(directory.path(), async |running| {
+        let connection = running.coordinator("g").await;
+        create_topic(&connection, "t").await;
+        let metadata = MetadataRequest {
+            topics: Some(vec![MetadataRequestTopic {
+                name: Some("t".into()),
+                ..Default::default()
+            }]),
+            ..Default::default()
+        };
+        let topic_id = ask(&connection, &metadata, 12).await.topics[0].topic_id;
+        let partition = |committed_offset| OffsetCommitRequestPartition {
+            committed_offset,
+            ..Default::default()
+        };
+        let codes = async |version, generation| {
+            let topic = OffsetCommitRequestTopic {
+                name: "t".into(),
+                topic_id,
+                partitions: vec![partition(1), partition(2)],
+            };
+            let request = OffsetCommitRequest {
+                group_id: "g".into(),
+                generation_id_or_member_epoch: generation,
+                topics: vec![topic],
+                ..Default::default()
+            };
+            let answer = ask(&connection, &request, version).await;
+            answer.topics[0].partitions.iter().map(|one| one.error_code).collect::<Vec<_>>()
+        };
+        let missing = ErrorCode::GroupIdNotFound.code();
+        assert_eq!(codes(9, 1).await, [ErrorCode::IllegalGeneration.code()]);
+        assert_eq!(codes(10, 1).await, [missing, missing]);
+        assert_eq!(codes(9, -1).await, [0]);
+        assert_eq!(codes(10, -1).await, [0, 0]);
+        let offsets = async |version| {
+            let topic = OffsetFetchRequestTopics {
+                name: "t".into(),
+                topic_id,
+                partition_indexes: vec![0, 0],
+            };
+            let group = OffsetFetchRequestGroup {
+                group_id: "g".into(),
+                topics: Some(vec![topic]),
+                ..Default::default()
+            };
+            let request = OffsetFetchRequest { groups: vec![group], ..Default::default() };
+            let answer = ask(&connection, &request, version).await;
+            let partitions = answer.groups[0].topics[0].partitions.iter();
+            partitions.map(|one| one.committed_offset).collect::<Vec<_>>()
+        };
+        assert_eq!((offsets(9).await, offsets(10).await), (vec![2], vec![2, 2]));
     });
 }

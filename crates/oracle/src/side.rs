@@ -145,7 +145,31 @@ impl Side {
             }
             pause(Duration::from_millis(10));
         }
+        if call.api == ApiKey::CreateTopics {
+            self.wait_for_partitions(name, &last, case)?;
+        }
         Ok(Some(last))
+    }
+
+    /// A controller of 4.x answers before its brokers know: waits until each new partition says where it ends.
+    fn wait_for_partitions(
+        &mut self,
+        name: &str,
+        created: &Value,
+        case: &str,
+    ) -> Result<(), String> {
+        for topic in created["answer"]["topics"].as_array().into_iter().flatten() {
+            for partition in 0..topic["num_partitions"].as_i64().unwrap_or(0) {
+                let partition = json!({"partition_index": partition, "timestamp": -1});
+                let topics = json!([{"name": topic["name"], "partitions": [partition]}]);
+                let body = json!({"replica_id": -1, "topics": topics});
+                let frame = Frame::default();
+                let call = Call { api: ApiKey::ListOffsets, version: Some(2), body, frame };
+                let place = crate::cases::places("topics[0].partitions[0].error_code");
+                self.until(name, &call, &place, &json!(0), case)?;
+            }
+        }
+        Ok(())
     }
 
     fn call(&mut self, name: &str, call: &Call, case: &str) -> Result<Value, String> {

@@ -1,17 +1,24 @@
 //! Starts the tools that live in crates of their own.
 
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// Builds broker and benchmark in release mode and measures.
 pub(crate) fn bench(arguments: &[String]) -> Result<(), String> {
     cargo(&["build", "--release", "--bin", "barnabas", "--bin", "barnabas-bench"])?;
-    run("target/release/barnabas-bench", &[&["run".to_owned()], arguments].concat())
+    replace_with("target/release/barnabas-bench", &[&["run".to_owned()], arguments].concat())
 }
 
 /// Builds broker and comparison and compares.
 pub(crate) fn differential(arguments: &[String]) -> Result<(), String> {
     cargo(&["build", "--profile", "ci", "--bin", "barnabas", "--bin", "barnabas-differential"])?;
-    run("target/ci/barnabas-differential", arguments)
+    replace_with("target/ci/barnabas-differential", arguments)
+}
+
+/// Becomes `program`, so that signals reach it; it ends what it started. Returns only if that fails.
+fn replace_with(program: &str, arguments: &[String]) -> Result<(), String> {
+    let error = Command::new(program).args(arguments).exec();
+    Err(format!("{program}: {error}; run from the root of the project"))
 }
 
 fn cargo(arguments: &[&str]) -> Result<(), String> {
@@ -23,6 +30,6 @@ fn run(program: &str, arguments: &[String]) -> Result<(), String> {
     let status = Command::new(program)
         .args(arguments)
         .status()
-        .map_err(|error| format!("{program}: {error}; run from the root of the project"))?;
+        .map_err(|error| format!("{program}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{program} ended with {status}")) }
 }

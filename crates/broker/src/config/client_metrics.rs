@@ -9,21 +9,22 @@ use super::definition::{Definition, Status::Inert, definitions};
 use super::describe::{ConfigSource, ConfigSynonym, DescribedConfig};
 use super::java_pattern;
 use super::layers::Properties;
-use super::range::Range::{Any, DistinctList};
+use super::range::Range::{Any, FilledList};
 use super::value::Value;
+use std::collections::BTreeSet;
 
 const INTERVAL: &str = "interval.ms";
 const MATCH: &str = "match";
 
 const DEFINITIONS: &[Definition] = definitions! {
     /// Beginnings of the names of the metrics that clients are asked for.
-    "metrics": List = Some(""), DistinctList, Medium, ClusterWide, Inert;
+    "metrics": List = Some(""), FilledList, Medium, ClusterWide, Inert;
 
     /// How often a client sends its metrics, in milliseconds.
     "interval.ms": Int = Some("300000"), Any, Medium, ClusterWide, Inert;
 
     /// Which clients are asked: `name=pattern`, all of which must fit.
-    "match": List = Some(""), DistinctList, Medium, ClusterWide, Inert;
+    "match": List = Some(""), FilledList, Medium, ClusterWide, Inert;
 };
 
 /// What a client can be matched by.
@@ -35,6 +36,9 @@ const MATCH_NAMES: &[&str] = &[
     "client_source_address",
     "client_source_port",
 ];
+
+/// The longest value, in Java's characters.
+const LONGEST: usize = 32_767;
 
 /// Milliseconds.
 const INTERVALS: std::ops::RangeInclusive<i64> = 100..=3_600_000;
@@ -54,6 +58,11 @@ pub fn validate_client_metrics(name: &str, configs: &Properties) -> Result<(), A
     }
     if let Some(unknown) = configs.keys().find(|key| client_metrics_definition(key).is_none()) {
         return Err(AlterError::Value(format!("Unknown client metrics configuration: {unknown}")));
+    }
+    if configs.values().any(|value| value.encode_utf16().count() > LONGEST) {
+        return Err(AlterError::Configuration(format!(
+            "The configuration value cannot be added because it exceeds the maximum value size of {LONGEST} bytes."
+        )));
     }
     for definition in DEFINITIONS {
         let Some(text) = configs.get(definition.name) else { continue };
@@ -99,7 +108,7 @@ pub fn describe_client_metrics(set: &Properties) -> Vec<DescribedConfig> {
     let described = DEFINITIONS.iter().map(|definition| {
         let own = set.get(definition.name);
         let text = own.map(String::as_str).or(definition.default).unwrap_or_default();
-        let printed = Value::parse(definition.kind, text).map(|value| value.print());
+        let printed = Value::parse(definition.kind, text).map(|value| distinct(value).print());
         let value = Some(printed.unwrap_or_else(|_| text.to_owned()));
         let source = match own {
             Some(_) => ConfigSource::ClientMetrics,
@@ -119,6 +128,14 @@ pub fn describe_client_metrics(set: &Properties) -> Vec<DescribedConfig> {
         }
     });
     described.collect()
+}
+
+/// Kafka takes a list in which something comes twice, and goes by each once.
+fn distinct(value: Value) -> Value {
+    let Value::List(mut items) = value else { return value };
+    let mut seen = BTreeSet::new();
+    items.retain(|item| seen.insert(item.clone()));
+    Value::List(items)
 }
 
 #[cfg(test)]
@@ -142,7 +159,8 @@ mod tests {
         );
         assert!(matches!(judged("interval.ms", "soon"), Err(AlterError::Configuration(_))));
         assert_eq!(judged("x", "1"), value("Unknown client metrics configuration: x"));
-        assert!(matches!(judged("metrics", "a,a"), Err(AlterError::Configuration(_))));
+        assert!(matches!(judged("metrics", "a,,b"), Err(AlterError::Configuration(_))));
+        assert_eq!(judged("metrics", "a,a"), Ok(()));
         assert_eq!(judged("metrics", "*"), Ok(()));
         assert_eq!(judged("metrics", ""), Ok(()));
         assert_eq!(judged("match", "client_id=a.*, client_software_name = java="), Ok(()));
@@ -153,11 +171,16 @@ mod tests {
             );
         }
         assert!(validate_client_metrics("", &Properties::new()).is_err());
+        assert_eq!(judged("metrics", &"x".repeat(32_767)), Ok(()));
+        assert!(matches!(
+            judged("metrics", &"x".repeat(32_768)),
+            Err(AlterError::Configuration(_))
+        ));
     }
 
     #[test]
     fn every_key_is_described_and_says_whether_it_was_set() {
-        let described = describe_client_metrics(&[("metrics".into(), "a, b".into())].into());
+        let described = describe_client_metrics(&[("metrics".into(), "a, b,a".into())].into());
         let line = |one: &DescribedConfig| {
             let (value, source) = (one.value.clone().unwrap(), one.source.code());
             format!("{}={value} {source} {}", one.name, one.synonyms.len())

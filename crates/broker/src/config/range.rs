@@ -24,8 +24,8 @@ pub enum Range {
     ListOf(&'static [&'static str]),
     /// A list with at least one element.
     NonEmptyList,
-    /// A list in which nothing is empty and nothing comes twice.
-    DistinctList,
+    /// A list of which no element is empty.
+    FilledList,
     /// Text with at least one character.
     NonEmpty,
     /// Anything but null.
@@ -85,14 +85,9 @@ impl Range {
             (Self::NonEmptyList, Value::List(items)) => {
                 items.is_empty().then(|| "List must contain at least one element".to_owned())
             }
-            (Self::DistinctList, Value::List(items)) => {
-                let repeated = |(at, item): (usize, &String)| items[..at].contains(item);
-                if items.iter().enumerate().any(repeated) {
-                    Some("values must not be duplicated".to_owned())
-                } else {
-                    let is_empty = items.iter().any(String::is_empty);
-                    is_empty.then(|| "values must not be empty".to_owned())
-                }
+            (Self::FilledList, Value::List(items)) => {
+                let is_empty = items.iter().any(String::is_empty);
+                is_empty.then(|| "values must not be empty".to_owned())
             }
             (Self::NonEmpty, Value::Text(text)) => {
                 text.is_empty().then(|| "String must be non-empty".to_owned())
@@ -126,7 +121,7 @@ impl fmt::Display for Range {
             Self::OneOf(allowed) => write!(f, "one of {}", allowed.join(", ")),
             Self::OneOfAnyCase(allowed) => write!(f, "one of {}, in any case", allowed.join(", ")),
             Self::ListOf(allowed) => write!(f, "a list of {}", allowed.join(", ")),
-            Self::DistinctList => f.write_str("a list without repetitions"),
+            Self::FilledList => f.write_str("a list without empty elements"),
             Self::NonEmptyList | Self::NonEmpty => f.write_str("not empty"),
             Self::NonNull => f.write_str("set"),
             Self::ThrottledReplicas => f.write_str("`*`, or a list of partition:broker"),

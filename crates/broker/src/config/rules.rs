@@ -36,7 +36,9 @@ impl fmt::Debug for DefinedRules {
 
 impl ConfigRules for DefinedRules {
     fn is_list(&self, entity: &ConfigEntity, name: &str) -> Option<bool> {
-        definition(entity, name).map(|definition| definition.kind == Kind::List)
+        // To Kafka's controller no setting of a subscription is a list that could be added to.
+        let is_subscription = matches!(entity, ConfigEntity::ClientMetrics(_));
+        definition(entity, name).map(|definition| definition.kind == Kind::List && !is_subscription)
     }
 
     /// Kafka adds to and takes from the definition's default, whatever the broker's own default is.

@@ -201,7 +201,7 @@ fn what_is_described_as_writable_can_be_altered_and_nothing_else_can() {
 fn kafka_range(range: &Range) -> String {
     let quoted = |items: &[&str]| format!("[{}]", items.join(", "));
     match range {
-        Range::Any | Range::DistinctList => String::new(),
+        Range::Any | Range::FilledList => String::new(),
         Range::AtLeast(least) => format!("[{least},...]"),
         Range::Between(least, most) => format!("[{least},...,{most}]"),
         Range::BetweenOr(least, most, other) => format!("[{least},...,{most}] or {other}"),

@@ -23,6 +23,14 @@ fn alter_partition_reassignments(
     broker: &Arc<Broker>,
     request: Request<AlterPartitionReassignmentsRequest>,
 ) -> Outcome {
+    // Version 1 came with 4.0 and is answered as there: topic by topic as asked, what does not exist before what is wrong
+    // with the target, and in words that are null rather than empty.
+    let is_newer = request.context.api_version >= 1;
+    if is_newer && request.body.topics.is_empty() {
+        let error_message = Some(Default::default());
+        return request
+            .respond(AlterPartitionReassignmentsResponse { error_message, ..Default::default() });
+    }
     let controller = match admin::controller(broker) {
         Ok(controller) => controller,
         Err(error) => {
@@ -39,6 +47,12 @@ fn alter_partition_reassignments(
             let at = TopicPartition::new(&*topic.name, partition.partition_index);
             let target: Option<Vec<BrokerId>> =
                 partition.replicas.as_ref().map(|ids| ids.iter().copied().map(BrokerId).collect());
+            if is_newer && image.partition(&at.topic, at.partition).is_none() {
+                let message = "This server does not host this topic-partition.";
+                let error = ApiError::new(ErrorCode::UnknownTopicOrPartition, message);
+                results.insert(at, Err(error));
+                continue;
+            }
             match check_factor(&image, &at, target.as_deref()) {
                 Err(error) if keeps_factor => drop(results.insert(at, Err(error))),
                 _ => targets.push((at, target)),
@@ -51,7 +65,10 @@ fn alter_partition_reassignments(
         let answer = match controller.alter_reassignments(targets).await {
             Ok(altered) => {
                 results.extend(altered);
-                response(flag, results)
+                match is_newer {
+                    true => as_asked(&request.body, &results),
+                    false => response(flag, results),
+                }
             }
             Err(error) => whole(flag, &error),
         };
@@ -86,6 +103,35 @@ fn whole(flag: bool, error: &ApiError) -> AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: flag,
         error_code: error.code.code(),
         error_message: admin::message(error),
+        ..Default::default()
+    }
+}
+
+fn as_asked(
+    body: &AlterPartitionReassignmentsRequest,
+    results: &BTreeMap<TopicPartition, Result<(), ApiError>>,
+) -> AlterPartitionReassignmentsResponse {
+    let responses = body.topics.iter().map(|topic| ReassignableTopicResponse {
+        name: topic.name.clone(),
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|partition| {
+                let at = TopicPartition::new(&*topic.name, partition.partition_index);
+                let (error_code, error_message) =
+                    results.get(&at).map_or_else(Default::default, outcome);
+                ReassignablePartitionResponse {
+                    partition_index: partition.partition_index,
+                    error_code,
+                    error_message,
+                }
+            })
+            .collect(),
+    });
+    AlterPartitionReassignmentsResponse {
+        allow_replication_factor_change: body.allow_replication_factor_change,
+        error_message: None,
+        responses: responses.collect(),
         ..Default::default()
     }
 }

@@ -58,6 +58,7 @@ fn result(group_id: ByteString, error: Option<Error>) -> DeletableGroupResult {
     DeletableGroupResult {
         group_id,
         error_code: error.map_or(0, |e| e.code()),
-        error_message: error.map(|e| e.message().into()),
+        // Kafka says no more than the code.
+        error_message: None,
     }
 }

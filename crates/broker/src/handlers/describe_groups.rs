@@ -19,8 +19,9 @@ use std::sync::Arc;
 pub(crate) const API: Api = api!(DescribeGroupsRequest, 0..=6, describe_groups);
 
 /// Without an authorizer everybody may do everything that can be done to a group: read (bit 3), delete (6), describe (8).
-/// Group settings (10 and 11), as 4.x has them, are not there.
 const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8;
+/// From version 6 on also to describe (10) and to alter (11) its settings, which 4.x knows.
+const ALL_OPERATIONS_WITH_SETTINGS: i32 = ALL_OPERATIONS | 1 << 10 | 1 << 11;
 
 fn describe_groups(broker: &Arc<Broker>, request: Request<DescribeGroupsRequest>) -> Outcome {
     let image = broker.image.load();
@@ -52,7 +53,8 @@ impl Work for Describing {
             None => unknown(self.group_id, self.version),
         };
         if self.wants_operations && group.error_code == 0 {
-            group.authorized_operations = ALL_OPERATIONS;
+            group.authorized_operations =
+                if self.version >= 6 { ALL_OPERATIONS_WITH_SETTINGS } else { ALL_OPERATIONS };
         }
         self.slot.fill(group);
     }

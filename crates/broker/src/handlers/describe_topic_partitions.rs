@@ -68,6 +68,10 @@ fn page(
     let mut left = usize::try_from(limit).unwrap_or(1);
     let mut response = DescribeTopicPartitionsResponse::default();
     for name in names {
+        if left == 0 {
+            response.next_cursor = Some(Cursor { topic_name: name, partition_index: 0 });
+            break;
+        }
         let Some(topic) = image.topic(&name) else {
             // One that vanished meanwhile is no error where all were asked for.
             if !all {
@@ -75,10 +79,6 @@ fn page(
             }
             continue;
         };
-        if left == 0 {
-            response.next_cursor = Some(Cursor { topic_name: name, partition_index: 0 });
-            break;
-        }
         let first = match &body.cursor {
             Some(cursor) if cursor.topic_name == name => cursor.partition_index,
             _ => 0,

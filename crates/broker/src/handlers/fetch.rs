@@ -785,6 +785,7 @@ struct ResponseBuilder<'a> {
     broker: &'a Broker,
     listener: &'a Listener,
     version: i16,
+    is_follower: bool,
     response: FetchResponse,
 }
 
@@ -794,6 +795,7 @@ impl<'a> ResponseBuilder<'a> {
             broker: pass.broker,
             listener: pass.listener,
             version: pass.limits.version,
+            is_follower: pass.limits.replica.is_some(),
             response: FetchResponse::default(),
         }
     }
@@ -814,7 +816,9 @@ impl<'a> ResponseBuilder<'a> {
         let hint = leader_hint(self.broker, &self.listener.name, topic.name(), slot.index);
         data.current_leader =
             LeaderIdAndEpoch { leader_id: hint.leader_id, leader_epoch: hint.leader_epoch };
+        // Kafka 4 gives followers no addresses: they have them from their controller.
         if let Some(node) = hint.node
+            && !(self.version >= 18 && self.is_follower)
             && !self.response.node_endpoints.iter().any(|known| known.node_id == node.id)
         {
             self.response.node_endpoints.push(NodeEndpoint {

@@ -43,16 +43,27 @@ fn list_offsets(broker: &Arc<Broker>, request: Request<ListOffsetsRequest>) -> O
     // Version 0 has no rule against asking for several times.
     let duplicates = if version == 0 { HashSet::new() } else { duplicates(body) };
     // An isolation level that does not exist is an error that Kafka did not expect of a consumer.
-    let is_isolation = body.replica_id != CONSUMER
-        || (READ_UNCOMMITTED..=READ_COMMITTED).contains(&body.isolation_level);
+    // From version 10 on also of a debugging consumer.
+    let is_replica = body.replica_id >= 0 || (version < 10 && body.replica_id != CONSUMER);
+    let is_isolation =
+        is_replica || (READ_UNCOMMITTED..=READ_COMMITTED).contains(&body.isolation_level);
+    // Kafka 4 names no topic without partitions, and a partition that is refused for coming twice once.
+    let is_newer = version >= 10;
+    let mut refused = HashSet::new();
+    let mut is_named = |topic: &ByteString, partition: i32| {
+        let key = (topic.clone(), partition);
+        !is_newer || !duplicates.contains(&key) || refused.insert(key)
+    };
     let topics = body
         .topics
         .iter()
+        .filter(|topic| !is_newer || !topic.partitions.is_empty())
         .map(|topic| ListOffsetsTopicResponse {
             name: topic.name.clone(),
             partitions: topic
                 .partitions
                 .iter()
+                .filter(|partition| is_named(&topic.name, partition.partition_index))
                 .map(|partition| {
                     let key = (topic.name.clone(), partition.partition_index);
                     if duplicates.contains(&key) {

@@ -54,6 +54,8 @@ fn sort(
 ) -> (OffsetCommitResponse, Vec<OffsetToCommit>) {
     let mut response = OffsetCommitResponse::default();
     let mut offsets = Vec::<OffsetToCommit>::new();
+    // The coordinator of 4.x answers a partition as often as it is named.
+    let answers_each = version >= 10;
     let mut places = BTreeMap::new();
     for topic in &request.topics {
         let by_id = version >= 10;
@@ -68,6 +70,10 @@ fn sort(
                 Some(found) if found.partition(index).is_some() => {
                     let id = by_id.then_some(topic.topic_id);
                     let offset = offset(found.name().clone(), id, partition, version);
+                    if answers_each {
+                        offsets.push(offset);
+                        continue;
+                    }
                     match places.entry((found.name().clone(), index)) {
                         Entry::Vacant(place) => {
                             place.insert(offsets.len());
@@ -115,10 +121,19 @@ impl Work for Committing {
     fn run(self: Box<Self>, desk: &mut Desk<'_>) {
         let Self { request: Parked { body, context, responder }, mut response, offsets } = *self;
         let places: Vec<_> = offsets.iter().map(place).collect();
+        // Until version 9 a group that does not exist has no such generation.
+        let is_missing =
+            context.api_version >= 10 && desk.groups.describe(&body.group_id).is_none();
         let ticket = desk.wait(move |answer| {
             if let Answer::Commit(results) = answer {
                 for (place, error) in places.iter().zip(results) {
-                    add(&mut response, place, error_codes::of_group(error));
+                    let code = match error {
+                        Some(Error::IllegalGeneration) if is_missing => {
+                            ErrorCode::GroupIdNotFound.code()
+                        }
+                        error => error_codes::of_group(error),
+                    };
+                    add(&mut response, place, code);
                 }
                 responder.respond(&response);
             }

@@ -44,7 +44,7 @@ fn offset_fetch(broker: &Arc<Broker>, request: Request<OffsetFetchRequest>) -> O
     for ((group_id, topics), slot) in groups.into_iter().zip(slots) {
         let work = Fetching {
             group_id: group_id.clone(),
-            topics: topics.map(each_once),
+            topics: if version >= 10 { topics } else { topics.map(each_once) },
             version,
             require_stable,
             image: Arc::clone(&image),
@@ -65,7 +65,7 @@ fn by_name(
     }
 }
 
-/// A partition that is asked for twice is answered once.
+/// A partition that is asked for twice is answered once, up to version 9.
 fn each_once(topics: Vec<OffsetFetchRequestTopics>) -> Vec<OffsetFetchRequestTopics> {
     let mut places = BTreeMap::new();
     let mut seen = BTreeSet::new();

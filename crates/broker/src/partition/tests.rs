@@ -451,6 +451,8 @@ fn leading_a_partition_opens_no_log_until_somebody_needs_it() {
     assert_eq!(restarted.append(&batch(), true).offset(), Some(1));
     let end = partition.end_of_epoch(Timestamp(0), None, LeaderEpoch(1)).unwrap().unwrap();
     assert_eq!((end.leader_epoch, end.end_offset), (LeaderEpoch(1), Offset(2)));
+    let end = partition.end_of_epoch(Timestamp(0), None, LeaderEpoch(-2)).unwrap().unwrap();
+    assert_eq!((end.leader_epoch, end.end_offset), (LeaderEpoch(-2), Offset(0)), "before all");
 }
 
 /// The bar is 512 bytes with the map's entry and what `storage` keeps of a closed log.

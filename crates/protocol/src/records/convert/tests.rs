@@ -61,6 +61,16 @@ fn the_first_batch_is_whole_and_of_later_ones_what_fits_is_sent() {
 }
 
 #[test]
+fn a_message_set_compressed_with_zstd_is_an_invalid_record() {
+    let gzip = down_convert(&batch(Compression::Gzip, 0), 1, Offset(0), 1 << 20, 1 << 20).unwrap();
+    let mut set = gzip.records.to_vec();
+    // After offset, length, CRC and magic: attributes.
+    set[17] = Compression::Zstd.id();
+    let [message] = messages(&set)[..] else { panic!("one wrapper") };
+    assert!(matches!(message.compression(), Err(RecordsError::Invalid(_))));
+}
+
+#[test]
 fn control_batches_are_left_out_and_zstd_has_no_old_number() {
     let end = EndTransaction { committed: true, coordinator_epoch: 1 };
     let marker = end.batch(ProducerId(1), ProducerEpoch(0), Timestamp(1));
