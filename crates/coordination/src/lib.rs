@@ -3,7 +3,8 @@
 //! Versioned nodes in a tree, sessions whose ephemeral nodes vanish with them, one-shot watches, and
 //! transactions of several changes with checks. Everything that brokers agree on (who is controller,
 //! which topics exist, who leads) is written through a [`Session`] of a [`Store`], under Kafka's own
-//! paths. Back-end: [`local::LocalStore`], in memory with a log on a `Disk`, for a single node.
+//! paths. Back-ends: [`local::LocalStore`], in memory with a log on a `Disk`, for a single node; and
+//! [`zookeeper::ZooKeeperStore`], which several brokers share.
 //!
 //! Non-obvious:
 //! - A change whose reply was lost may have been made ([`StoreError::MayHaveBeenApplied`]): a caller
@@ -17,6 +18,7 @@ mod path;
 mod request;
 mod session;
 mod stat;
+pub mod zookeeper;
 
 pub use request::{CreateMode, Kind, Op, OpResult, Read, ReadResult, Reply, Request};
 pub use session::{Change, Lease, SessionId};

@@ -48,6 +48,9 @@ pub enum StoreError {
     /// [`Event::Connected`] says when that has a chance.
     #[error("no connection to the store")]
     Disconnected,
+    /// The store does not allow it: a node's ACL, or the store itself, does not know this client.
+    #[error("the store does not allow it: {0}")]
+    Denied(String),
     /// The disk had no room, or refused: the change was not made. Later ones may succeed.
     #[error("the store could not write: {0}")]
     NotWritten(String),
@@ -179,7 +182,8 @@ impl SessionHandle {
 
     /// Performs several reads. On its way when this returns, before the future is polled.
     ///
-    /// The future resolves to an error only if none of them was performed.
+    /// The future resolves to an error if any of them was not performed, so that no result says of a node
+    /// anything but what was found; each result that is an error is about its node.
     pub fn read_all(
         &self,
         reads: Vec<Read>,

@@ -235,6 +235,7 @@ fn write_error(error: &StoreError) -> ErrorCode {
         | StoreError::Disconnected
         | StoreError::NotWritten(_)
         | StoreError::SessionExpired
+        | StoreError::Denied(_)
         | StoreError::Failed(_) => ErrorCode::UnknownServerError,
     }
 }

@@ -224,6 +224,7 @@ impl Stopped {
             | StoreError::NotEmpty(_)
             | StoreError::NoChildrenForEphemerals(_)
             | StoreError::BadArguments(_)
+            | StoreError::Denied(_)
             | StoreError::NotWritten(_) => Self::Refused(error),
         }
     }
@@ -240,7 +241,8 @@ fn store_error(error: &StoreError) -> ApiError {
         | StoreError::BadVersion(_)
         | StoreError::NotEmpty(_)
         | StoreError::NoChildrenForEphemerals(_)
-        | StoreError::BadArguments(_) => ErrorCode::UnknownServerError,
+        | StoreError::BadArguments(_)
+        | StoreError::Denied(_) => ErrorCode::UnknownServerError,
     };
     ApiError::new(code, error.to_string())
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Change, CreateMode, Event, Events, Op, OpResult, Read, SessionHandle};
+use crate::{Change, CreateMode, Event, Events, Op, Read, SessionHandle};
 use bytes::Bytes;
 use model::Timestamp;
 use platform::MemoryDisk;
@@ -44,47 +44,6 @@ fn data(session: &SessionHandle, path: &str) -> Option<String> {
 }
 
 #[test]
-fn versions_guard_changes_and_a_failed_transaction_leaves_no_trace() {
-    let disk = MemoryDisk::new();
-    let (s, _events) = session(&store(&disk));
-    now(s.create("/a", None, CreateMode::Persistent)).unwrap();
-    let stat = now(s.exists("/a", false)).unwrap().unwrap();
-    assert_eq!((stat.version, stat.ctime, stat.czxid), (0, NOW, stat.mzxid));
-    assert_eq!(now(s.set("/a", "1", Some(0))).unwrap().version, 1);
-    assert_eq!(now(s.set("/a", "2", Some(0))), Err(StoreError::BadVersion("/a".into())));
-    let failing = vec![
-        Op::set("/a", "3"),
-        Op::create("/a/b", "x"),
-        Op::create_ephemeral("/e", None),
-        Op::check("/a", 1),
-    ];
-    let before = now(s.exists("/a", false)).unwrap();
-    assert_eq!(now(s.multi(failing)), Err(StoreError::BadVersion("/a".into())));
-    assert_eq!(now(s.exists("/a", false)).unwrap(), before);
-    assert_eq!((data(&s, "/a"), data(&s, "/a/b"), data(&s, "/e")), (Some("1".into()), None, None));
-
-    let good = vec![Op::check("/a", 1), Op::create("/a/b", "x"), Op::set("/a/b", "y")];
-    let results = now(s.multi(good)).unwrap();
-    let [OpResult::Checked, OpResult::Created(_), OpResult::Set(set)] = &results[..] else {
-        panic!("{results:?}")
-    };
-    assert_eq!((set.czxid, set.version), (set.mzxid, 1), "one transaction, one zxid");
-    let parent = now(s.exists("/a", false)).unwrap().unwrap();
-    assert_eq!((parent.num_children, parent.cversion, parent.pzxid), (1, 1, set.czxid));
-    assert_eq!(now(s.delete("/a", None)), Err(StoreError::NotEmpty("/a".into())));
-    now(s.delete("/a/b", Some(1))).unwrap();
-    assert_eq!(now(s.exists("/a", false)).unwrap().unwrap().cversion, 2);
-    assert_eq!(
-        now(s.create("/no/such", None, CreateMode::Persistent)).unwrap_err(),
-        StoreError::NoNode("/no".into())
-    );
-    for path in ["", "a", "/a/", "/a//b", "/a/../b", "/a/\0"] {
-        let result = now(s.create(path, None, CreateMode::Persistent));
-        assert!(matches!(result, Err(StoreError::BadArguments(_))), "{path:?}: {result:?}");
-    }
-}
-
-#[test]
 fn null_and_empty_data_differ_also_after_a_restart() {
     let disk = MemoryDisk::new();
     let (s, _events) = session(&store(&disk));
@@ -106,52 +65,6 @@ fn sequential_names_count_the_children_that_ever_were() {
     assert_eq!(create(&s), "/c/n_0000000001");
     let (s, _events) = session(&store(&disk.copy()));
     assert_eq!(create(&s), "/c/n_0000000002");
-}
-
-#[test]
-fn watches_fire_once_and_say_what_happened() {
-    let store = store(&MemoryDisk::new());
-    let ((writer, _e), (reader, mut seen)) = (session(&store), session(&store));
-    let on = |path: &str, change| (change, path.to_owned());
-    // A missing node: `exists` leaves a watch, `get` and `children` do not.
-    now(reader.exists("/a", true)).unwrap();
-    assert!(now(reader.get("/b", true)).is_err() && now(reader.children("/b", true)).is_err());
-    now(writer.multi(vec![Op::create_null("/a"), Op::create_null("/b")])).unwrap();
-    assert_eq!(events(&mut seen), [on("/a", Change::Created)]);
-    now(writer.set("/a", "1", None)).unwrap();
-    assert_eq!(events(&mut seen), [], "spent");
-    // Data and children are watched apart.
-    now(reader.get("/a", true)).unwrap();
-    now(reader.children("/b", true)).unwrap();
-    now(writer.multi(vec![Op::set("/a", "2"), Op::set("/b", "2"), Op::create_null("/b/c")]))
-        .unwrap();
-    assert_eq!(events(&mut seen), [on("/a", Change::Data), on("/b", Change::Children)]);
-    // A deletion fires both kinds, as one event; the parent's children change too.
-    now(reader.get("/b/c", true)).unwrap();
-    now(reader.children("/b/c", true)).unwrap();
-    now(reader.children("/b", true)).unwrap();
-    now(writer.delete("/b/c", None)).unwrap();
-    assert_eq!(events(&mut seen), [on("/b/c", Change::Deleted), on("/b", Change::Children)]);
-    // A transaction that fails fires nothing.
-    now(reader.exists("/d", true)).unwrap();
-    assert!(now(writer.multi(vec![Op::create_null("/d"), Op::check("/d", 7)])).is_err());
-    assert_eq!(events(&mut seen), []);
-    now(writer.create("/d", None, CreateMode::Persistent)).unwrap();
-    assert_eq!(events(&mut seen), [on("/d", Change::Created)]);
-}
-
-#[test]
-fn ephemeral_nodes_vanish_with_their_session() {
-    let store = store(&MemoryDisk::new());
-    let ((one, mut over), (two, mut seen)) = (session(&store), session(&store));
-    now(one.create("/e", None, CreateMode::Ephemeral)).unwrap();
-    assert_eq!(now(two.exists("/e", true)).unwrap().unwrap().ephemeral_owner, Some(one.id()));
-    let child = now(two.create("/e/c", None, CreateMode::Persistent));
-    assert_eq!(child.unwrap_err(), StoreError::NoChildrenForEphemerals("/e/c".into()));
-    now(one.close()).unwrap();
-    assert_eq!(events(&mut seen), [(Change::Deleted, "/e".to_owned())]);
-    assert_eq!(over.try_recv(), Ok(Event::Expired));
-    assert_eq!(now(one.exists("/e", false)), Err(StoreError::SessionExpired));
 }
 
 #[test]
