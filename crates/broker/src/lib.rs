@@ -31,6 +31,7 @@ pub mod refusals;
 mod replica_fetcher;
 pub mod request;
 pub mod server;
+mod session_file;
 pub mod timer;
 mod to_controller;
 

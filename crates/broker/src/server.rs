@@ -4,7 +4,7 @@ use crate::Broker;
 use crate::channels::Channels;
 use crate::cleaner::Cleaners;
 use crate::committer::Committer;
-use crate::config::{self, BrokerConfig, DefinedRules, ReplicaPlacement};
+use crate::config::{self, BrokerConfig, DefinedRules, ReplicaPlacement, ZooKeeperSettings};
 use crate::control::{Control, DynamicSettings};
 use crate::fetch_session::FetchSessions;
 use crate::groups::Groups;
@@ -21,6 +21,7 @@ use crate::reactor::{Reactor, ReactorSettings, ReceiveBudget};
 use crate::readiness::Readiness;
 use crate::refusals::Refusals;
 use crate::replica_fetcher::{FetcherSettings, ReplicaFetchers};
+use crate::session_file::SessionFile;
 use crate::timer::TimerService;
 use crate::to_controller;
 use arc_swap::ArcSwap;
@@ -28,13 +29,14 @@ use controller::Surroundings;
 use controller::{ControllerError, ControllerSettings, Membership, Placement};
 use coordination::Store;
 use coordination::local::LocalStore;
+use coordination::zookeeper::{ZooKeeperConfig, ZooKeeperStore};
 use metadata::{BrokerImage, ClusterImage, Endpoint, SecurityProtocol};
 use model::{BrokerId, TopicId};
 use platform::{Clock, Disk, Random};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicI64;
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock, Weak};
@@ -92,6 +94,14 @@ pub enum StartError {
         /// Why it cannot be used.
         source: io::Error,
     },
+    /// The ensemble that keeps the cluster's metadata cannot be used.
+    #[error("the ZooKeeper servers {servers} cannot be used: {source}")]
+    ZooKeeper {
+        /// `zookeeper.connect`, without its path.
+        servers: String,
+        /// Why not.
+        source: ControllerError,
+    },
     /// The broker cannot be part of its cluster.
     #[error("the broker cannot join its cluster: {0}")]
     Membership(#[from] ControllerError),
@@ -131,8 +141,8 @@ pub struct Server {
     mover: JoinHandle<()>,
     /// Unless `log.cleaner.enable=false`.
     cleaner: Option<JoinHandle<()>>,
-    /// The embedded store, if the broker has one.
-    store: Option<Arc<LocalStore>>,
+    /// The store, if the broker started it.
+    store: Option<Arc<dyn Store>>,
     failure: Failure,
 }
 
@@ -153,8 +163,8 @@ impl Failure {
 /// Where a broker finds its cluster.
 #[derive(Debug)]
 enum StoreChoice {
-    /// In its own embedded store: it is a cluster of one.
-    Embedded,
+    /// Where its configuration says: in ZooKeeper, or in a store of its own as a cluster of one.
+    Configured,
     /// In a store that others share.
     Shared(Arc<dyn Store>),
 }
@@ -171,7 +181,7 @@ impl Server {
     /// # Errors
     /// [`StartError`]; nothing is left running.
     pub fn start(config: BrokerConfig, environment: Environment) -> Result<Self, StartError> {
-        Self::start_with(config, environment, StoreChoice::Embedded)
+        Self::start_with(config, environment, StoreChoice::Configured)
     }
 
     /// As [`Self::start`], as one broker of the cluster whose metadata are in `store`.
@@ -198,15 +208,20 @@ impl Server {
         let control = ControlThread::start()?;
         let network = config.network.clone();
         let proposer = IsrProposer::default();
-        let partitions = open_partitions(&config, &environment, &proposer)?;
-        let (shared, store) = match store {
-            StoreChoice::Shared(store) => (store, None),
-            StoreChoice::Embedded => {
-                let store = open_store(&config, &environment)?;
-                (Arc::clone(&store) as _, Some(store))
-            }
+        let start = Start {
+            control: &control,
+            config: &config,
+            environment: &environment,
+            proposer: &proposer,
         };
-        let membership = join_cluster(&control, shared, &partitions, &environment)?;
+        let (partitions, store, membership) = match (store, &config.zookeeper) {
+            (StoreChoice::Shared(store), _) => {
+                let (partitions, _, membership) = start.join(|| Ok(store))?;
+                (partitions, None, membership)
+            }
+            (StoreChoice::Configured, None) => start.join_alone()?,
+            (StoreChoice::Configured, Some(zookeeper)) => start.join_ensemble(zookeeper)?,
+        };
         let committer = partitions.environment().committer.clone();
         let itself = Arc::new(OnceLock::new());
         let producer_ids = ProducerIds::new(Box::new(ControllerIds {
@@ -431,13 +446,11 @@ impl Server {
 /// Locks the log directories and registers the logs that are in them.
 fn open_partitions(
     config: &BrokerConfig,
+    broker_id: BrokerId,
     environment: &Environment,
     proposer: &IsrProposer,
 ) -> Result<Partitions, StartError> {
     let Environment { clock, random, disk } = environment;
-    // The id that Kafka generates first. It stays: meta.properties remembers it.
-    let generated = BrokerId(config.node.reserved_broker_max_id.saturating_add(1));
-    let broker_id = config.node.broker_id.unwrap_or(generated);
     let (logs, found) = LogDirectories::open(
         Arc::clone(disk),
         Arc::clone(random),
@@ -471,39 +484,108 @@ fn open_partitions(
     Ok(Partitions::new(Arc::new(shared), found))
 }
 
-/// Opens the embedded store, whose files are in the first log directory: on the same volume as the data,
-/// where Apache Kafka ignores them.
-fn open_store(
-    config: &BrokerConfig,
-    environment: &Environment,
-) -> Result<Arc<LocalStore>, StartError> {
-    let logs = config.log.directories.first().expect("`log.dirs` is never empty");
-    let disk = Arc::clone(&environment.disk);
-    match LocalStore::open(disk, logs, Arc::clone(&environment.clock)) {
-        Ok(store) => Ok(Arc::new(store)),
-        Err(source) => Err(StartError::Store { directory: logs.clone(), source }),
-    }
+/// What a broker finds its cluster with.
+#[derive(Clone, Copy)]
+struct Start<'a> {
+    control: &'a ControlThread,
+    config: &'a BrokerConfig,
+    environment: &'a Environment,
+    proposer: &'a IsrProposer,
 }
 
-/// Opens a session on the store, which knows the cluster's id or learns it from the log directories.
-fn join_cluster(
-    control: &ControlThread,
-    store: Arc<dyn Store>,
-    partitions: &Partitions,
-    environment: &Environment,
-) -> Result<Membership, StartError> {
-    let logs = &partitions.environment().logs;
-    let proposed = logs.cluster_id().map(str::to_owned).unwrap_or_else(|| {
+type Joined = (Partitions, Option<Arc<dyn Store>>, Membership);
+
+impl<'a> Start<'a> {
+    /// In a store that is opened once the log directories are known to be this broker's.
+    fn join(
+        self,
+        open: impl FnOnce() -> Result<Arc<dyn Store>, StartError>,
+    ) -> Result<Joined, StartError> {
+        // The id that Kafka generates first. It stays: meta.properties remembers it.
+        let generated = BrokerId(self.config.node.reserved_broker_max_id.saturating_add(1));
+        let broker_id = self.config.node.broker_id.unwrap_or(generated);
+        let partitions = self.open_partitions(broker_id)?;
+        let store = open()?;
+        let logs = &partitions.environment().logs;
+        // A store that was lost takes the cluster's id from the log directories.
+        let proposed = logs.cluster_id().map_or_else(|| self.random_cluster_id(), str::to_owned);
+        let joining = Membership::join(Arc::clone(&store), &proposed);
+        let membership = self.control.handle.block_on(joining)?;
+        logs.set_cluster_id(membership.cluster_id())?;
+        Ok((partitions, Some(store), membership))
+    }
+
+    /// In a store of its own, whose files are in the first log directory: on the same volume as the data,
+    /// where Apache Kafka ignores them.
+    fn join_alone(self) -> Result<Joined, StartError> {
+        let directory = self.first_directory();
+        let Environment { clock, disk, .. } = self.environment;
+        self.join(|| match LocalStore::open(Arc::clone(disk), directory, Arc::clone(clock)) {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(source) => Err(StartError::Store { directory: directory.to_owned(), source }),
+        })
+    }
+
+    /// In ZooKeeper.
+    ///
+    /// The cluster's id is never proposed from the log directories: an ensemble that knows nothing is not
+    /// the one that these logs belong to, and what it does not know of would be taken for left over.
+    fn join_ensemble(self, settings: &ZooKeeperSettings) -> Result<Joined, StartError> {
+        let Environment { clock, random, disk } = self.environment;
+        let store_config = ZooKeeperConfig {
+            servers: settings.servers.clone(),
+            settings: zookeeper::Settings {
+                session_timeout: settings.session_timeout,
+                connection_timeout: settings.connection_timeout,
+                max_in_flight: settings.max_in_flight,
+                login: settings.login.clone(),
+                ..zookeeper::Settings::default()
+            },
+            protect: settings.set_acl,
+        };
+        let world = zookeeper::Environment { clock: Arc::clone(clock), random: Arc::clone(random) };
+        let store: Arc<dyn Store> = Arc::new(ZooKeeperStore::start(store_config, world)?);
+        let proposed = self.random_cluster_id();
+        let joining = Membership::join(Arc::clone(&store), &proposed);
+        let mut membership = self.control.handle.block_on(joining).map_err(|source| {
+            let hosts = settings.servers.hosts.iter();
+            let hosts: Vec<_> = hosts.map(|host| format!("{}:{}", host.name, host.port)).collect();
+            StartError::ZooKeeper { servers: hosts.join(","), source }
+        })?;
+        let recorded = || LogDirectories::recorded_broker_id(&**disk, &self.config.log.directories);
+        let broker_id = match self.config.node.broker_id {
+            Some(configured) => configured,
+            None => match recorded()? {
+                Some(recorded) => recorded,
+                None => {
+                    let reserved = self.config.node.reserved_broker_max_id;
+                    self.control.handle.block_on(membership.generate_broker_id(reserved))?
+                }
+            },
+        };
+        let partitions = self.open_partitions(broker_id)?;
+        partitions.environment().logs.set_cluster_id(membership.cluster_id())?;
+        let sessions = SessionFile::new(Arc::clone(disk), self.first_directory());
+        membership.remember_sessions(Arc::new(sessions));
+        Ok((partitions, Some(store), membership))
+    }
+
+    fn open_partitions(self, broker_id: BrokerId) -> Result<Partitions, StartError> {
+        open_partitions(self.config, broker_id, self.environment, self.proposer)
+    }
+
+    fn first_directory(self) -> &'a Path {
+        self.config.log.directories.first().expect("`log.dirs` is never empty")
+    }
+
+    /// A random UUID (version 4), as Kafka's cluster ids are.
+    fn random_cluster_id(self) -> String {
         let mut id = [0; 16];
-        environment.random.fill(&mut id);
-        // A random UUID (version 4), as Kafka's cluster ids are.
+        self.environment.random.fill(&mut id);
         id[6] = id[6] & 0x0f | 0x40;
         id[8] = id[8] & 0x3f | 0x80;
         TopicId(id).to_string()
-    });
-    let membership = control.handle.block_on(Membership::join(store, &proposed))?;
-    logs.set_cluster_id(membership.cluster_id())?;
-    Ok(membership)
+    }
 }
 
 /// Registers the broker and takes part in the election.

@@ -21,6 +21,7 @@ mod membership;
 mod outbox;
 mod placement;
 mod sender;
+mod session_record;
 mod topic_rules;
 mod znodes;
 
@@ -38,4 +39,5 @@ pub use handle::ControllerHandle;
 pub use import::{ImportError, Imported, ImportedTopic};
 pub use membership::{ConfigReader, ControllerError, ControllerSettings, Membership, Surroundings};
 pub use placement::Placement;
+pub use session_record::{NoSessionRecord, REMEMBERED_SESSIONS, SessionRecord};
 pub use topic_rules::{collide, validate_topic_name};

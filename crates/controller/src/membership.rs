@@ -1,10 +1,11 @@
 //! A broker's first steps on the store: the paths that every broker creates, and the cluster's id.
 
 use crate::driver::{Driver, DriverParts};
-use crate::{ConfigListener, ConfigRules, ControlChannels, ControllerHandle, Placement, znodes};
+use crate::{ConfigListener, ConfigRules, ControlChannels, ControllerHandle, NoSessionRecord};
+use crate::{Placement, SessionRecord, znodes};
 use coordination::{CreateMode, Events, Op, Read, ReadResult, SessionHandle, Store, StoreError};
 use metadata::{BrokerImage, ConfigEntity};
-use model::TopicName;
+use model::{BrokerId, TopicName};
 use platform::{Clock, Random};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicI64;
@@ -17,9 +18,12 @@ pub enum ControllerError {
     /// The store does not do what was asked of it.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Another broker with the same id is registered and does not go away.
-    #[error("another broker with id {0} is registered")]
-    IdTaken(model::BrokerId),
+    /// Another broker with the same id is registered.
+    #[error(
+        "another broker with id {0} is registered; give this one another broker.id, or wait for the other's \
+         session to expire if it is gone"
+    )]
+    IdTaken(BrokerId),
     /// A node does not hold what it should.
     #[error("the store's node {0} cannot be read")]
     Malformed(&'static str),
@@ -75,6 +79,7 @@ pub struct Membership {
     current: CurrentSession,
     events: Events,
     cluster_id: String,
+    session_record: Arc<dyn SessionRecord>,
 }
 
 impl Membership {
@@ -87,8 +92,32 @@ impl Membership {
         let (session, events) = store.open_session().await?;
         create_persistent_paths(&session).await?;
         let cluster_id = cluster_id(&session, proposed).await?;
+        let session_record = Arc::new(NoSessionRecord);
         let current = Arc::new(Mutex::new(session.clone()));
-        Ok(Self { store, session, current, events, cluster_id })
+        Ok(Self { store, session, current, events, cluster_id, session_record })
+    }
+
+    /// Remembers in `record` which sessions this broker registers with.
+    pub fn remember_sessions(&mut self, record: Arc<dyn SessionRecord>) {
+        self.session_record = record;
+    }
+
+    /// An id that no broker of the cluster has or had, above `reserved` (`reserved.broker.max.id`).
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn generate_broker_id(&self, reserved: i32) -> Result<BrokerId, ControllerError> {
+        loop {
+            match self.session.set(znodes::BROKER_ID_SEQUENCE, "", None).await {
+                Ok(stat) => return Ok(BrokerId(reserved.saturating_add(stat.version))),
+                Err(StoreError::NoNode(_)) => {
+                    self.session.create_parents(znodes::BROKER_ID_SEQUENCE).await?;
+                }
+                // A number is wasted if it had been made.
+                Err(StoreError::MayHaveBeenApplied) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// The cluster's id: 22 characters of URL-safe base64.
@@ -123,6 +152,7 @@ impl Membership {
             commands,
             settings,
             surroundings,
+            session_record: self.session_record,
         };
         Ok((handle, Driver::start(parts).await?))
     }

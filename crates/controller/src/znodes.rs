@@ -27,6 +27,9 @@ pub(crate) const REASSIGN_PARTITIONS: &str = "/admin/reassign_partitions";
 pub(crate) const PREFERRED_ELECTION: &str = "/admin/preferred_replica_election";
 pub(crate) const PRODUCER_IDS: &str = "/latest_producer_id_block";
 
+/// Its version counts the broker ids that were generated.
+pub(crate) const BROKER_ID_SEQUENCE: &str = "/brokers/seqid";
+
 /// What every broker creates when it starts, with null data.
 pub(crate) const PERSISTENT_PATHS: [&str; 14] = [
     "/consumers",
@@ -34,7 +37,7 @@ pub(crate) const PERSISTENT_PATHS: [&str; 14] = [
     TOPICS,
     CONFIG_CHANGES,
     DELETE_TOPICS,
-    "/brokers/seqid",
+    BROKER_ID_SEQUENCE,
     ISR_CHANGES,
     PRODUCER_IDS,
     LOG_DIR_EVENTS,

@@ -306,6 +306,26 @@ pub struct LogDirectories {
 }
 
 impl LogDirectories {
+    /// The broker id of `meta.properties`, if any of `paths` has one; directories that cannot be read are
+    /// passed over. For brokers that are to get an id before they open their directories.
+    ///
+    /// # Errors
+    /// [`StartError::WrongIdentity`] if such a file cannot be understood.
+    pub fn recorded_broker_id(
+        disk: &dyn Disk,
+        paths: &[PathBuf],
+    ) -> Result<Option<BrokerId>, StartError> {
+        for path in paths {
+            let wrong =
+                |reason| StartError::WrongIdentity { path: MetaProperties::path(path), reason };
+            let Ok(meta) = MetaProperties::read(disk, path) else { continue };
+            if let Some(id) = meta.map_err(wrong)?.broker_id().map_err(wrong)? {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
     /// Locks the directories, checks whose they are, and registers the partitions found.
     ///
     /// Reads names and checkpoints only: logs are opened at first use.

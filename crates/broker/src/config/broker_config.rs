@@ -8,7 +8,7 @@ use super::properties;
 use super::providers::{self, Environment};
 use super::settings::{
     ControllerSettings, GroupSettings, LogSettings, NetworkSettings, NodeSettings, OffsetsSettings,
-    ReplicationSettings, TopicSettings, TransactionSettings,
+    ReplicationSettings, TopicSettings, TransactionSettings, ZooKeeperSettings,
 };
 use super::topic::{self, TopicConfig};
 use super::values::Values;
@@ -38,6 +38,8 @@ pub struct BrokerConfig {
     pub offsets: OffsetsSettings,
     /// Producer ids and transactions.
     pub transactions: TransactionSettings,
+    /// The ensemble that keeps the metadata; `None` if the broker does.
+    pub zookeeper: Option<ZooKeeperSettings>,
     /// What a topic without settings of its own goes by.
     pub topic_defaults: TopicConfig,
     /// The same, by topic key.
@@ -181,6 +183,7 @@ impl BrokerConfig {
         let values = Values::broker(&effective);
         problems.extend(check::check_together(&values));
         let listeners = listener::read(&values, &mut problems);
+        let zookeeper = ZooKeeperSettings::read(&values, &mut problems);
         let (Some(listeners), true) = (listeners, problems.is_empty()) else {
             return Err(problems);
         };
@@ -195,6 +198,7 @@ impl BrokerConfig {
             topics: TopicSettings::read(&values),
             log: LogSettings::read(&values),
             replication: ReplicationSettings::read(&values),
+            zookeeper,
             controller: ControllerSettings::read(&values),
             groups: GroupSettings::read(&values),
             offsets: OffsetsSettings::read(&values),

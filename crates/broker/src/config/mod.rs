@@ -54,6 +54,7 @@ pub use properties::parse_override;
 pub use range::Range;
 pub use refusal::Refusal;
 pub use rules::DefinedRules;
+pub use settings::ZooKeeperSettings;
 pub use settings::{
     CleanerSettings, ControllerSettings, GroupSettings, LogSettings, NetworkSettings, NodeSettings,
     OffsetsSettings, RecordValidation, ReplicaPlacement, ReplicationSettings, ShutdownSettings,

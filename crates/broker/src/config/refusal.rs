@@ -21,8 +21,8 @@ pub enum Refusal {
     TieredStorage,
     /// The `KRaft` quorum and its roles.
     KRaft,
-    /// An external ZooKeeper ensemble.
-    ZooKeeper,
+    /// An encrypted connection to ZooKeeper.
+    ZooKeeperTls,
     /// A separate listener for the controller.
     ControlPlane,
     /// A limit on connections that is not enforced.
@@ -53,7 +53,7 @@ impl Refusal {
                 "tiered storage, which this version does not have: remote segments would be unreadable"
             }
             Self::KRaft => "a KRaft quorum, which this broker does not take part in",
-            Self::ZooKeeper => "an external ZooKeeper, but cluster mode is not built yet",
+            Self::ZooKeeperTls => "TLS to ZooKeeper, which this version does not speak",
             Self::ControlPlane => {
                 "a listener of its own for the controller, which one broker does not have"
             }
@@ -81,7 +81,7 @@ impl Refusal {
             Self::KRaft => {
                 "remove the key: metadata is kept by the broker itself, below the first log directory"
             }
-            Self::ZooKeeper => "remove the key to run one broker that keeps its own metadata",
+            Self::ZooKeeperTls => "keep ZooKeeper on a trusted network, and remove the key",
             Self::ControlPlane | Self::ConnectionLimit | Self::Cordon => "remove the key",
         }
     }

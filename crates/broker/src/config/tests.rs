@@ -317,8 +317,7 @@ fn what_could_weaken_security_or_lose_data_stops_the_start() {
         ("principal.builder.class", "x"),
         ("remote.log.storage.system.enable", "true"),
         ("process.roles", "broker,controller"),
-        ("zookeeper.connect", "localhost:2181"),
-        ("zookeeper.set.acl", "true"),
+        ("zookeeper.ssl.client.enable", "true"),
         ("delegation.token.secret.key", "secret-key"),
         ("control.plane.listener.name", "PLAINTEXT"),
         ("max.connection.creation.rate", "5"),
@@ -362,7 +361,7 @@ fn harmless_and_unknown_keys_warn() {
 }
 
 #[test]
-fn a_file_like_the_one_that_kafka_ships_is_read_and_its_zookeeper_refused() {
+fn a_file_like_the_one_that_kafka_ships_is_read() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = "# The basics\nbroker.id=0\n\n#listeners=PLAINTEXT://:9092\nnum.network.threads=3\nnum.io.threads=8\n\
         socket.send.buffer.bytes=102400\nsocket.request.max.bytes=104857600\nlog.dirs=/tmp/kafka-logs\n\
@@ -374,11 +373,43 @@ fn a_file_like_the_one_that_kafka_ships_is_read_and_its_zookeeper_refused() {
     assert_eq!(config.offsets.topic_replication_factor, 1);
 
     std::fs::write(file.path(), format!("{text}zookeeper.connect=localhost:2181\n")).unwrap();
-    let error = BrokerConfig::load(Some(file.path()), &[]).unwrap_err();
-    assert_eq!(error.problems.len(), 1);
-    assert!(error.to_string().contains("cluster mode is not built yet"), "{error}");
+    let config = BrokerConfig::load(Some(file.path()), &[]).unwrap().config;
+    let zookeeper = config.zookeeper.unwrap();
+    assert_eq!(zookeeper.servers, "localhost:2181".parse().unwrap());
+    assert_eq!(zookeeper.connection_timeout, std::time::Duration::from_secs(18));
     let overrides = [("zookeeper.connect".to_owned(), String::new())];
-    assert!(BrokerConfig::load(Some(file.path()), &overrides).is_ok());
+    let config = BrokerConfig::load(Some(file.path()), &overrides).unwrap().config;
+    assert_eq!(config.zookeeper, None);
+}
+
+#[test]
+fn zookeeper_is_configured_as_for_kafka() {
+    let jaas = "org.apache.zookeeper.server.auth.DigestLoginModule required username=\"k\" password=\"hush\";";
+    let all = [
+        ("zookeeper.connect", "a:1,b:2/root"),
+        ("zookeeper.session.timeout.ms", "6000"),
+        ("zookeeper.connection.timeout.ms", "7000"),
+        ("zookeeper.max.in.flight.requests", "3"),
+        ("zookeeper.set.acl", "true"),
+        ("barnabas.zookeeper.jaas.config", jaas),
+    ];
+    let found = load(&all).unwrap().config.zookeeper.unwrap();
+    assert_eq!((found.servers.hosts.len(), found.servers.chroot.as_str()), (2, "/root"));
+    assert_eq!(
+        (found.session_timeout.as_millis(), found.connection_timeout.as_millis()),
+        (6000, 7000)
+    );
+    assert_eq!((found.max_in_flight, found.set_acl), (3, true));
+    assert!(!format!("{:?}", found.login.unwrap()).contains("hush"));
+    for (key, value) in [
+        ("zookeeper.connect", "a:x"),
+        ("zookeeper.set.acl", "true"),
+        ("barnabas.zookeeper.jaas.config", "com.example.Hush required;"),
+    ] {
+        let error = load(&[("zookeeper.connect", "a:1"), (key, value)]).expect_err(key);
+        assert_eq!(error.problems[0].key, key);
+        assert!(!error.to_string().contains("Hush"), "{error}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::context::{Partition, State, Topic};
 use crate::znodes::StateNode;
-use coordination::CreateMode;
+use coordination::{CreateMode, Stat};
 use model::{PartitionEpoch, TopicId};
 use platform::Random;
 
@@ -15,7 +15,7 @@ impl Driver {
     pub(super) async fn register(&mut self) -> Result<(), ControllerError> {
         let id = self.settings.broker.id;
         let path = znodes::broker_path(id);
-        let patience = Instant::now() + REGISTRATION_PATIENCE;
+        self.remember_session();
         loop {
             let data =
                 znodes::registration(&self.settings.broker, self.surroundings.clock.timestamp());
@@ -37,19 +37,32 @@ impl Driver {
                     self.surroundings.broker_epoch.store(stat.czxid.0, Ordering::Release);
                     break;
                 }
-                Some(stat) if stat.ephemeral_owner == self.registered_by => {
-                    let _ = self.session.delete(&path, None).await;
+                // Left over from before a crash, or an expiry that the store has not noticed yet.
+                Some(stat)
+                    if stat.ephemeral_owner.is_some_and(|o| self.own_sessions.contains(&o)) =>
+                {
+                    tracing::info!(broker = %id, "takes over the registration of its last run");
+                    let _ = self.session.delete(&path, Some(stat.version)).await;
                 }
-                Some(_) if Instant::now() >= patience => return Err(ControllerError::IdTaken(id)),
-                Some(_) => tokio::time::sleep(Duration::from_millis(500)).await,
+                Some(_) => return Err(ControllerError::IdTaken(id)),
                 None => {}
             }
         }
-        self.registered_by = Some(self.session.id());
         // Left for the case that somebody removes it.
         self.session.exists(&path, true).await?;
         tracing::info!(broker = %id, broker_epoch = %self.broker_epoch(), "registered");
         Ok(())
+    }
+
+    /// Notes the session before anything is registered with it.
+    fn remember_session(&mut self) {
+        let id = self.session.id();
+        if self.own_sessions.last() != Some(&id) {
+            self.own_sessions.push(id);
+            let old = self.own_sessions.len().saturating_sub(REMEMBERED_SESSIONS);
+            self.own_sessions.drain(..old);
+            self.session_record.record(&self.own_sessions);
+        }
     }
 
     /// After the old session ended: a new one, a new registration, and a new race.
@@ -125,15 +138,16 @@ impl Driver {
             match self.session.get(znodes::CONTROLLER, false).await {
                 Ok((_, stat)) => {
                     let ours = stat.ephemeral_owner == Some(self.session.id());
-                    if !ours {
-                        self.resign();
-                    } else if self.active.is_none() {
-                        // Left by an election of ours whose reply was lost.
-                        let deleted = self.session.delete(znodes::CONTROLLER, None).await;
-                        deleted.map_err(Stopped::of)?;
-                        continue;
+                    let before =
+                        stat.ephemeral_owner.is_some_and(|id| self.own_sessions.contains(&id));
+                    if ours && self.active.is_some() {
+                        return Ok(());
                     }
-                    return Ok(());
+                    self.resign();
+                    if !ours && !before {
+                        return Ok(());
+                    }
+                    self.delete_left_over_controller(stat).await?;
                 }
                 Err(StoreError::NoNode(_)) => {}
                 Err(error) => return Err(Stopped::of(error)),
@@ -162,6 +176,25 @@ impl Driver {
                 ) => {}
                 Err(error) => return Err(Stopped::of(error)),
             }
+        }
+    }
+
+    /// Deletes `/controller`, which an election of ours left whose reply was lost, or this broker before it
+    /// crashed. Nobody else would until that session expires.
+    async fn delete_left_over_controller(&mut self, seen: Stat) -> Result<(), Stopped> {
+        // The epoch first, then the node: whoever is elected after this look has changed the epoch.
+        let (_, version) = self.read_controller_epoch().await?;
+        match self.session.exists(znodes::CONTROLLER, false).await.map_err(Stopped::of)? {
+            Some(stat) if stat.czxid == seen.czxid => {}
+            Some(_) | None => return Ok(()),
+        }
+        let check = Op::check(znodes::CONTROLLER_EPOCH, version);
+        match self.session.multi(vec![check, Op::delete(znodes::CONTROLLER)]).await {
+            Ok(_)
+            | Err(
+                StoreError::BadVersion(_) | StoreError::NoNode(_) | StoreError::MayHaveBeenApplied,
+            ) => Ok(()),
+            Err(error) => Err(Stopped::of(error)),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::handle::Command;
 use crate::membership::{ControllerError, ControllerSettings, CurrentSession, Surroundings};
 use crate::outbox::Outbox;
 use crate::sender::{Report, Sender};
-use crate::{ApiError, ControlResponse, znodes};
+use crate::{ApiError, ControlResponse, REMEMBERED_SESSIONS, SessionRecord, znodes};
 use coordination::{
     Change, Event, Events, Op, OpResult, Read, ReadResult, SessionHandle, SessionId,
 };
@@ -35,8 +35,6 @@ use tokio::time::Instant;
 
 /// Between two tries to get a session, as in Kafka.
 const RETRY_SESSION_AFTER: Duration = Duration::from_secs(1);
-/// How long a registration of ours that another session holds may take to vanish.
-const REGISTRATION_PATIENCE: Duration = Duration::from_secs(60);
 /// How often a state is read again that is not as we know it, before it is left for later.
 const STATE_TRIES: usize = 3;
 /// A new controller lets brokers settle before it moves leaders back.
@@ -53,6 +51,7 @@ pub(crate) struct DriverParts {
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) settings: ControllerSettings,
     pub(crate) surroundings: Surroundings,
+    pub(crate) session_record: Arc<dyn SessionRecord>,
 }
 
 /// The controller's task. [`Driver::run`] must be polled for anything to happen.
@@ -62,8 +61,9 @@ pub struct Driver {
     session: SessionHandle,
     /// The same session, for whoever reads besides us.
     current: CurrentSession,
-    /// The session that the last registration was made with.
-    registered_by: Option<SessionId>,
+    /// The sessions that this broker registered with, as `session_record` has them.
+    own_sessions: Vec<SessionId>,
+    session_record: Arc<dyn SessionRecord>,
     events: Events,
     commands: mpsc::Receiver<Command>,
     reports: mpsc::UnboundedReceiver<Report>,
@@ -253,14 +253,23 @@ fn not_controller() -> ApiError {
 
 impl Driver {
     pub(crate) async fn start(parts: DriverParts) -> Result<Self, ControllerError> {
-        let DriverParts { store, session, current, events, commands, settings, surroundings } =
-            parts;
+        let DriverParts {
+            store,
+            session,
+            current,
+            events,
+            commands,
+            settings,
+            surroundings,
+            session_record,
+        } = parts;
         let (report_to, reports) = mpsc::unbounded_channel();
         let mut driver = Self {
             store,
             session,
             current,
-            registered_by: None,
+            own_sessions: session_record.last(),
+            session_record,
             events,
             commands,
             reports,

@@ -1,7 +1,7 @@
 //! Keys of our own.
 
 use crate::config::definition::{Area, Status::Honoured, definitions};
-use crate::config::range::Range::{AtLeast, OneOf};
+use crate::config::range::Range::{Any, AtLeast, OneOf};
 
 pub(super) const AREA: Area = Area {
     title: "Keys of our own",
@@ -18,5 +18,10 @@ pub(super) const AREA: Area = Area {
         /// Where the replicas of a new topic go. `kafka` starts at a random broker, shifts the replicas and alternates racks, as
         /// Kafka does; `classic` puts partition i on broker i mod n and its replica j on broker (i + j) mod n, brokers sorted by id.
         "barnabas.replica.placement": String = Some("kafka"), OneOf(&["kafka", "classic"]), Low, ReadOnly, Honoured, ours;
+
+        /// Whom to authenticate to ZooKeeper as, by SASL DIGEST-MD5: what the section `Client` of a JAAS file has between its
+        /// braces (`org.apache.zookeeper.server.auth.DigestLoginModule required username="..." password="...";`). Takes the
+        /// place of the file that `-Djava.security.auth.login.config` gives to Kafka.
+        "barnabas.zookeeper.jaas.config": Password = None, Any, Medium, ReadOnly, Honoured, ours;
     },
 };

@@ -8,6 +8,7 @@ mod node;
 mod replication;
 mod topics;
 mod transactions;
+mod zookeeper;
 
 pub use controller::ControllerSettings;
 pub use groups::{GroupSettings, OffsetsSettings};
@@ -18,3 +19,4 @@ pub use node::{NodeSettings, ShutdownSettings};
 pub use replication::ReplicationSettings;
 pub use topics::{ReplicaPlacement, TopicSettings};
 pub use transactions::TransactionSettings;
+pub use zookeeper::ZooKeeperSettings;
