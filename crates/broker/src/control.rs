@@ -409,6 +409,10 @@ fn apply_broker_settings(broker: &Arc<Broker>) {
     for problem in left_out {
         warn!(%problem, "a dynamic setting is not used");
     }
+    let environment = broker.partitions.environment();
+    environment.leader_throttle.set_limit(config.replication.leader_throttled_rate);
+    environment.follower_throttle.set_limit(config.replication.follower_throttled_rate);
+    environment.fetchers.set_count(config.replication.fetchers);
     broker.config.store(Arc::new(config));
     for topic in broker.partitions.topics() {
         broker.partitions.set_settings(&topic, &topic_settings(broker, &topic));

@@ -104,6 +104,8 @@ pub(crate) struct Slot {
     pub(crate) is_subscribed: bool,
     /// Whether it is in the session's list.
     pub(crate) is_ready: bool,
+    /// Whether a throttle kept back what there was when it was last read.
+    pub(crate) is_held_back: bool,
     /// The high watermark of the last answer; -1 if it is to be told again.
     pub(crate) told_high_watermark: i64,
     /// The log start of the last answer; -1 if it is to be told again.
@@ -125,6 +127,7 @@ impl Slot {
             partition: None,
             is_subscribed: false,
             is_ready: false,
+            is_held_back: false,
             told_high_watermark: -1,
             told_log_start: -1,
         };

@@ -29,6 +29,7 @@ pub mod reactor;
 mod readiness;
 pub mod refusals;
 mod replica_fetcher;
+mod replication_throttle;
 pub mod request;
 pub mod server;
 mod session_file;

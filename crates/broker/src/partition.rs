@@ -43,6 +43,7 @@ use crate::cleaner::CleaningControl;
 use crate::committer::Committer;
 use crate::mover::Mover;
 use crate::replica_fetcher::ReplicaFetchers;
+use crate::replication_throttle::ReplicationThrottle;
 pub(crate) use append::Effects;
 use append::{Queue, Uncommitted, Unflushed};
 use arc_swap::ArcSwap;
@@ -77,6 +78,10 @@ pub(crate) struct Environment {
     pub(crate) proposals: Box<dyn IsrProposals>,
     /// Who fetches for followers.
     pub(crate) fetchers: ReplicaFetchers,
+    /// Bounds what followers of throttled replicas read here.
+    pub(crate) leader_throttle: ReplicationThrottle,
+    /// Bounds what throttled replicas here fetch.
+    pub(crate) follower_throttle: Arc<ReplicationThrottle>,
     /// What is known of the cluster.
     pub(crate) image: Arc<ArcSwap<ClusterImage>>,
 }

@@ -21,6 +21,7 @@ use crate::reactor::{Reactor, ReactorSettings, ReceiveBudget};
 use crate::readiness::Readiness;
 use crate::refusals::Refusals;
 use crate::replica_fetcher::{FetcherSettings, ReplicaFetchers};
+use crate::replication_throttle::ReplicationThrottle;
 use crate::session_file::SessionFile;
 use crate::timer::TimerService;
 use crate::to_controller;
@@ -463,6 +464,14 @@ fn open_partitions(
         clock.now(),
     )?;
     let image = Arc::new(ArcSwap::from_pointee(ClusterImage::new()));
+    let throttle = |limit| {
+        let replication = &config.replication;
+        let (windows, window) = (replication.throttle_windows, replication.throttle_window);
+        let throttle = ReplicationThrottle::new(windows, window);
+        throttle.set_limit(limit);
+        throttle
+    };
+    let follower_throttle = Arc::new(throttle(config.replication.follower_throttled_rate));
     let shared = partition::Environment {
         broker_id,
         lag_max: config.replication.lag_time_max,
@@ -477,8 +486,11 @@ fn open_partitions(
             image: Arc::clone(&image),
             listener: config.listeners.inter_broker.clone(),
             replication: config.replication.clone(),
+            throttle: Arc::clone(&follower_throttle),
             clock: Arc::clone(clock),
         }),
+        leader_throttle: throttle(config.replication.leader_throttled_rate),
+        follower_throttle,
         image,
     };
     Ok(Partitions::new(Arc::new(shared), found))

@@ -4,6 +4,7 @@ use super::definitions::{TOPIC_DEFINITIONS, topic_definition};
 use super::layers::Properties;
 use super::value::Value;
 use super::values::Values;
+use crate::replication_throttle::ThrottledReplicas;
 use std::time::Duration;
 use storage::{CleanupPolicy, LogConfig};
 
@@ -28,6 +29,10 @@ pub struct TopicConfig {
     pub timestamp_after_max: Option<Duration>,
     /// `message.downconversion.enable`: serve old clients in their format.
     pub down_conversion: bool,
+    /// `leader.replication.throttled.replicas`
+    pub leader_throttled: ThrottledReplicas,
+    /// `follower.replication.throttled.replicas`
+    pub follower_throttled: ThrottledReplicas,
 }
 
 /// Where a record's time comes from.
@@ -105,6 +110,12 @@ impl TopicConfig {
                 ..LogConfig::default()
             },
             max_message_bytes: values.size("max.message.bytes"),
+            leader_throttled: ThrottledReplicas::parse(
+                &values.list("leader.replication.throttled.replicas"),
+            ),
+            follower_throttled: ThrottledReplicas::parse(
+                &values.list("follower.replication.throttled.replicas"),
+            ),
             min_insync_replicas: values.size("min.insync.replicas"),
             unclean_leader_election: values.boolean("unclean.leader.election.enable"),
             compression: CompressionSettings {

@@ -18,6 +18,7 @@ use crate::partition::Replica;
 use crate::partition::{Effects, Interest, Isolation, Partition, PartitionRead, Read, ReadFailure};
 use crate::partition::{Wake, Watcher};
 use crate::request::{Outcome, Parked, Request};
+use bytestring::ByteString;
 use model::{BrokerEpoch, BrokerId, Instant, Offset, Timestamp};
 use protocol::messages::FetchRequest;
 use protocol::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -80,7 +81,10 @@ fn fetch(broker: &Arc<Broker>, request: Request<FetchRequest>) -> Outcome {
         session.watcher.note_fetch(request.context.received_at);
     }
     let listener = Arc::clone(request.context.listener());
-    let mut waiting = Waiting { broker: Arc::clone(broker), listener, limits, scope };
+    let rack = (limits.replica.is_none() && broker.config.load().replication.rack_aware_reads)
+        .then(|| body.rack_id.clone())
+        .filter(|rack| !rack.is_empty());
+    let mut waiting = Waiting { broker: Arc::clone(broker), listener, limits, rack, scope };
     let may_wait = waiting.limits.max_wait > Duration::ZERO;
     match waiting.attempt(!may_wait) {
         Some(response) => request.respond(response),
@@ -223,6 +227,8 @@ struct Waiting {
     /// Where the client is: hints name addresses of the same listener.
     listener: Arc<Listener>,
     limits: Limits,
+    /// The consumer's rack, if it is to read from a replica there.
+    rack: Option<ByteString>,
     scope: Scope,
 }
 
@@ -250,6 +256,7 @@ struct Pass<'a> {
     broker: &'a Broker,
     listener: &'a Listener,
     limits: &'a Limits,
+    rack: Option<&'a str>,
     now: Instant,
     wall: Timestamp,
     /// What the answer may still carry.
@@ -270,16 +277,19 @@ struct Answer {
     size: usize,
     /// There is more, which did not fit into this response.
     is_unfinished: bool,
+    /// There may be more, which a throttle keeps back: nothing to wait for.
+    is_held_back: bool,
 }
 
 impl Waiting {
     /// Reads; `None` if the fetch is to wait. Does not wait if it `is_final`.
     fn attempt(&mut self, is_final: bool) -> Option<FetchResponse> {
-        let Self { broker, listener, limits, scope } = self;
+        let Self { broker, listener, limits, rack, scope } = self;
         let mut pass = Pass {
             broker,
             listener,
             limits,
+            rack: rack.as_deref(),
             now: broker.clock.now(),
             wall: broker.clock.timestamp(),
             remaining: limits.max_bytes,
@@ -330,12 +340,14 @@ impl Pass<'_> {
         let mut told = Vec::new();
         session.watcher.take_ready(&mut told);
         let mut answers = Vec::with_capacity(state.len());
-        let mut ready = Vec::new();
+        let (mut ready, mut held_back) = (Vec::new(), Vec::new());
         for (number, slot) in (0..).zip(&mut state.slots) {
             let Some(slot) = slot else { continue };
             let answer = self.read(slot, Some((&session.watcher, number)));
-            if answer.is_unfinished {
-                ready.push(number);
+            match (answer.is_held_back, answer.is_unfinished) {
+                (true, _) => held_back.push(number),
+                (false, true) => ready.push(number),
+                (false, false) => {}
             }
             answers.push((number, answer));
         }
@@ -343,6 +355,7 @@ impl Pass<'_> {
             recount(state, &ready, &session.watcher);
             return None;
         }
+        ready.append(&mut held_back);
         let mut response = ResponseBuilder::new(self);
         for (number, answer) in answers {
             let Some(Some(slot)) = state.slots.get_mut(number as usize) else { continue };
@@ -379,7 +392,7 @@ impl Pass<'_> {
         self.interesting += state.len() - ready.len();
         let mut answers = Vec::new();
         let mut unread = Vec::new();
-        let mut unserved = Vec::new();
+        let (mut unserved, mut held_back) = (Vec::new(), Vec::new());
         let mut unfinished = Vec::new();
         for &number in &ready {
             let Some(Some(slot)) = state.slots.get_mut(number as usize) else { continue };
@@ -390,6 +403,7 @@ impl Pass<'_> {
             }
             let answer = self.read(slot, Some((&session.watcher, number)));
             match (answer.is_unfinished, answer.size) {
+                (true, 0) if answer.is_held_back => held_back.push(number),
                 (true, 0) => unserved.push(number),
                 (true, _) => unfinished.push(number),
                 (false, _) => {}
@@ -414,6 +428,7 @@ impl Pass<'_> {
         unread
             .into_iter()
             .chain(unserved)
+            .chain(held_back)
             .chain(unfinished)
             .for_each(|number| state.mark_ready(number));
         let mut response = ResponseBuilder::new(self);
@@ -437,6 +452,10 @@ impl Pass<'_> {
             }
         };
         self.interesting += 1;
+        if let Some(nearer) = self.nearer(slot, &partition) {
+            self.is_urgent = true;
+            return nearer;
+        }
         let max_bytes = usize::try_from(slot.max_bytes).unwrap_or_default().min(self.remaining);
         let mut asked = Read {
             offset: Offset(slot.offset),
@@ -486,6 +505,7 @@ impl Pass<'_> {
             partition.subscribe(watcher, number, interest);
         }
         self.is_urgent |= read.diverging_epoch.is_some();
+        slot.is_held_back = read.is_held_back;
         let is_behind = slot.offset < read.high_watermark.0;
         if is_behind && (slot.max_bytes < 0 || self.limits.is_negative) {
             self.is_urgent = true;
@@ -503,8 +523,13 @@ impl Pass<'_> {
         }
         self.remaining = self.remaining.saturating_sub(read.size);
         self.bytes += read.size as u64;
+        let is_held_back = read.is_held_back;
         match older.and_then(|older| self.compatible(slot, &partition, read, older)) {
-            Ok(answer) => Answer { is_unfinished: answer.is_unfinished || was_cut, ..answer },
+            Ok(answer) => Answer {
+                is_unfinished: answer.is_unfinished || was_cut || is_held_back,
+                is_held_back,
+                ..answer
+            },
             Err(code) => Answer::error(slot, code),
         }
     }
@@ -523,6 +548,26 @@ impl Pass<'_> {
             return self.gone(slot).unwrap_or(answer);
         }
         answer
+    }
+
+    /// Sends a consumer to a replica in its own rack, if that is not this one (KIP-392).
+    fn nearer(&self, slot: &Slot, partition: &Partition) -> Option<Answer> {
+        let rack = self.rack?;
+        let image = self.broker.image.load();
+        let is_near = |id| image.broker(id).is_some_and(|live| live.rack.as_deref() == Some(rack));
+        let nearer = partition.nearer_replica(Offset(slot.offset), is_near)?;
+        let data = PartitionData {
+            partition_index: slot.index,
+            high_watermark: nearer.high_watermark.0,
+            last_stable_offset: nearer.last_stable_offset.0,
+            log_start_offset: nearer.log_start_offset.0,
+            preferred_read_replica: nearer.replica.0,
+            aborted_transactions: None,
+            records: Some(Records::default()),
+            ..Default::default()
+        };
+        // It is told so every time, until it goes.
+        Some(Answer { data, size: 0, is_unfinished: true, is_held_back: false })
     }
 
     /// The partition, or why there is none and whether that ends a wait: Kafka finds out about unknown
@@ -646,13 +691,13 @@ impl Pass<'_> {
             records: Some(records),
             ..Default::default()
         };
-        Ok(Answer { data, size, is_unfinished: size > 0 })
+        Ok(Answer { data, size, is_unfinished: size > 0, is_held_back: false })
     }
 }
 
 impl Answer {
     fn error(slot: &Slot, code: ErrorCode) -> Self {
-        Self { data: error(slot, code), size: 0, is_unfinished: true }
+        Self { data: error(slot, code), size: 0, is_unfinished: true, is_held_back: false }
     }
 }
 
@@ -701,6 +746,7 @@ fn is_news(slot: &Slot, answer: &Answer) -> bool {
         || data.high_watermark != slot.told_high_watermark
         || data.log_start_offset != slot.told_log_start
         || data.diverging_epoch != EpochEndOffset::default()
+        || data.preferred_read_replica >= 0
 }
 
 /// Notes what the reader now knows. After an error it is told everything again.
@@ -739,7 +785,10 @@ impl Parking {
             Scope::Sessionless { slots, watcher } => {
                 let watcher = watcher.insert(Arc::default());
                 for (number, slot) in (0..).zip(slots) {
-                    if let Some(partition) = &slot.partition {
+                    // What a throttle keeps back is there, and no reason to look again.
+                    if let Some(partition) = &slot.partition
+                        && !slot.is_held_back
+                    {
                         partition.subscribe(watcher, number, limits.interest(slot));
                         slot.is_subscribed = true;
                     }

@@ -2,11 +2,11 @@
 
 use super::append::bound;
 use super::watch::{Interest, Isolation, News, Subscription, Watcher};
-use super::{Effects, Log, Partition, Refusal};
+use super::{Effects, Log, Partition, Refusal, Role, State};
 use model::{BrokerEpoch, BrokerId, Instant, LeaderEpoch, Offset, Timestamp};
 use protocol::Records;
 use replication::truncation::{self, Reconciliation};
-use replication::{Event, FollowerFetch, Leader};
+use replication::{Event, FollowerFetch, FollowerView, Leader};
 use std::sync::Arc;
 use storage::{AbortedTransaction, EpochEnd, LogRead, ReadError, ReadPlan, ReadRequest};
 
@@ -59,8 +59,31 @@ pub(crate) struct PartitionRead {
     pub(crate) log_start_offset: Offset,
     /// For `read_committed`: transactions that were aborted in the range; may list more.
     pub(crate) aborted_transactions: Option<Vec<AbortedTransaction>>,
+    /// Set if the follower's throttle is exceeded: there may be more than it got, which is nothing.
+    pub(crate) is_held_back: bool,
     /// Set if the reader's log departs from this one: it must truncate, and gets no records.
     pub(crate) diverging_epoch: Option<EpochEnd>,
+}
+
+/// What a leader's throttle means for one read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Throttled {
+    No,
+    Counted,
+    IfExceeded,
+}
+
+/// Another replica to read from, and what the leader says beside that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Nearer {
+    /// The replica's broker.
+    pub(crate) replica: BrokerId,
+    /// The leader's high watermark.
+    pub(crate) high_watermark: Offset,
+    /// The leader's last stable offset.
+    pub(crate) last_stable_offset: Offset,
+    /// The leader's log start.
+    pub(crate) log_start_offset: Offset,
 }
 
 /// Why nothing was read.
@@ -109,6 +132,7 @@ impl Partition {
         {
             *own = Subscription::new(Arc::clone(watcher), slot, interest);
         }
+        let throttle = self.leader_throttle(read, state);
         let log = if read.at_follower && state.role.follows() {
             state.role.check_epoch(read.leader_epoch)?;
             state.was_used = true;
@@ -129,6 +153,7 @@ impl Partition {
             last_stable_offset: log.last_stable_offset(),
             log_start_offset: log.log_start_offset(),
             aborted_transactions: None,
+            is_held_back: false,
             diverging_epoch: None,
         };
         let log_end_offset = log.log_end_offset();
@@ -147,10 +172,12 @@ impl Partition {
                 }
             }
         }
+        answer.is_held_back = throttle == Throttled::IfExceeded
+            && self.topic.environment.leader_throttle.is_exceeded(now);
         let request = ReadRequest {
             offset: read.offset,
-            max_bytes: read.max_bytes,
-            min_one_message: read.min_one_message,
+            max_bytes: if answer.is_held_back { 0 } else { read.max_bytes },
+            min_one_message: read.min_one_message && !answer.is_held_back,
             upper_bound,
             want_aborted: read.isolation == Isolation::LastStableOffset,
         };
@@ -171,6 +198,9 @@ impl Partition {
         }
         let read = self.run_plan(plan, request).map_err(ReadFailure::from)?;
         answer.records = read.records;
+        if throttle != Throttled::No {
+            self.topic.environment.leader_throttle.record(now, read.size as u64);
+        }
         answer.size = read.size;
         answer.first_batch_incomplete = read.first_batch_incomplete;
         answer.aborted_transactions = read.aborted_transactions;
@@ -198,6 +228,56 @@ impl Partition {
             }
         }
         plan.run()
+    }
+
+    /// Whether what is read counts for the throttle, and whether it may be held back: what a follower in
+    /// the ISR reads counts only.
+    fn leader_throttle(&self, read: &Read, state: &State) -> Throttled {
+        let Some(replica) = read.replica else { return Throttled::No };
+        let environment = &self.topic.environment;
+        let throttled = &self.topic.settings.load().leader_throttled;
+        let applies = environment.leader_throttle.is_limited()
+            && throttled.contains(self.index, environment.broker_id.0);
+        let is_in_sync = state
+            .role
+            .leader()
+            .is_some_and(|leader| leader.isr().committed().contains(&replica.id));
+        match (applies, is_in_sync) {
+            (false, _) => Throttled::No,
+            (true, true) => Throttled::Counted,
+            (true, false) => Throttled::IfExceeded,
+        }
+    }
+
+    /// Where a consumer should rather read from `offset`: the in-sync follower among those that `is_near`
+    /// which holds most. `None` if this broker leads and is near itself, or if nobody better is known.
+    pub(crate) fn nearer_replica(
+        &self,
+        offset: Offset,
+        is_near: impl Fn(BrokerId) -> bool,
+    ) -> Option<Nearer> {
+        let state = self.state.lock();
+        let (Role::Leader(leader), Log::Open(log)) = (&state.role, &state.log) else {
+            return None;
+        };
+        if is_near(self.topic.environment.broker_id) {
+            return None;
+        }
+        let holds = |follower: &FollowerView| {
+            follower.log_end_offset.is_some_and(|end| end >= offset)
+                && follower.log_start_offset.is_some_and(|start| start <= offset)
+        };
+        let nearest = leader
+            .followers()
+            .filter(|follower| follower.is_live && holds(follower) && is_near(follower.id))
+            .filter(|follower| leader.isr().committed().contains(&follower.id))
+            .max_by_key(|follower| (follower.log_end_offset, follower.caught_up_at))?;
+        Some(Nearer {
+            replica: nearest.id,
+            high_watermark: log.high_watermark(),
+            last_stable_offset: log.last_stable_offset(),
+            log_start_offset: log.log_start_offset(),
+        })
     }
 
     /// Registers a standing interest. The watcher is told at once of what is readable already, and

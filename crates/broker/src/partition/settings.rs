@@ -1,6 +1,7 @@
 //! What one topic's partitions go by, in the form that the data path uses.
 
 use crate::config::{CompressionType, RecordValidation, TimestampType, TopicConfig};
+use crate::replication_throttle::ThrottledReplicas;
 use model::Timestamp;
 use protocol::records::validate::{self, INFLATE_LIMIT, Origin, ValidationRules};
 use protocol::records::{self, Compression, CompressionLevels};
@@ -17,6 +18,10 @@ pub(crate) struct PartitionSettings {
     pub(crate) min_isr: usize,
     /// `message.downconversion.enable`.
     pub(crate) down_conversion: bool,
+    /// Which followers' reads are throttled here as their leader.
+    pub(crate) leader_throttled: ThrottledReplicas,
+    /// Which replicas here are throttled as followers.
+    pub(crate) follower_throttled: ThrottledReplicas,
     /// What producers' batches are checked for.
     pub(crate) checks: RecordChecks,
 }
@@ -68,6 +73,8 @@ impl PartitionSettings {
             log: Arc::new(topic.log.clone()),
             min_isr: topic.min_insync_replicas,
             down_conversion: topic.down_conversion,
+            leader_throttled: topic.leader_throttled.clone(),
+            follower_throttled: topic.follower_throttled.clone(),
             checks: RecordChecks { rules },
         }
     }

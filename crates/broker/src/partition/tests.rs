@@ -53,6 +53,7 @@ impl World {
         let random = Arc::new(SeededRandom::new(1));
         let (logs, found) = LogDirectories::open(shared, random, config, clock.now()).unwrap();
         let proposals = Arc::default();
+        let follower_throttle = Arc::new(ReplicationThrottle::new(11, Duration::from_secs(1)));
         let image = Arc::new(ArcSwap::from_pointee(ClusterImage::new()));
         let environment = Environment {
             broker_id: BrokerId(0),
@@ -68,8 +69,11 @@ impl World {
                 image: Arc::clone(&image),
                 listener: "PLAINTEXT".into(),
                 replication: BrokerConfig::load(None, &[]).unwrap().config.replication,
+                throttle: Arc::clone(&follower_throttle),
                 clock: Arc::clone(&clock) as _,
             }),
+            leader_throttle: ReplicationThrottle::new(11, Duration::from_secs(1)),
+            follower_throttle,
             image,
         };
         // These tests fetch by hand.

@@ -3,6 +3,7 @@
 use super::thread::{Fetcher, Mailbox, Message};
 use crate::config::ReplicationSettings;
 use crate::partition::Partition;
+use crate::replication_throttle::ReplicationThrottle;
 use arc_swap::ArcSwap;
 use metadata::ClusterImage;
 use model::{BrokerId, LeaderEpoch, TopicName};
@@ -10,7 +11,7 @@ use parking_lot::Mutex;
 use platform::Clock;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use tracing::error;
 
@@ -27,6 +28,8 @@ pub(crate) struct FetcherSettings {
     pub(crate) listener: String,
     /// `replica.*` and `num.replica.fetchers`.
     pub(crate) replication: ReplicationSettings,
+    /// Bounds what throttled replicas fetch.
+    pub(crate) throttle: Arc<ReplicationThrottle>,
     /// Time.
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -52,6 +55,8 @@ impl FetcherSettings {
 #[derive(Debug)]
 pub(crate) struct ReplicaFetchers {
     settings: Arc<FetcherSettings>,
+    /// `num.replica.fetchers`
+    count: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -77,7 +82,14 @@ struct Running {
 impl ReplicaFetchers {
     /// None yet.
     pub(crate) fn new(settings: FetcherSettings) -> Self {
-        Self { settings: Arc::new(settings), state: Mutex::default() }
+        let count = AtomicUsize::new(settings.replication.fetchers);
+        Self { settings: Arc::new(settings), count, state: Mutex::default() }
+    }
+
+    /// From here on there are up to `count` fetchers per source broker. Partitions stay where they are
+    /// until they are to be followed anew.
+    pub(crate) fn set_count(&self, count: usize) {
+        self.count.store(count, Ordering::Relaxed);
     }
 
     /// This broker's registration, for whoever learns it.
@@ -97,7 +109,7 @@ impl ReplicaFetchers {
         if state.stopped {
             return;
         }
-        let count = self.settings.replication.fetchers.max(1);
+        let count = self.count.load(Ordering::Relaxed).max(1);
         let key = (leader, fetcher_of(&partition.topic.name, partition.index, count));
         let place = (partition.topic.name.clone(), partition.index);
         if state.places.get(&place) != Some(&key) {

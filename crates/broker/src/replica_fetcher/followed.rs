@@ -34,6 +34,8 @@ pub(super) struct Followed {
     in_session: bool,
     /// Whether its wish is not what the session has.
     changed: bool,
+    /// How many records it lacked of what is committed, when it was last answered; absent before that.
+    pub(super) lag: Option<i64>,
     /// When it last got records: who waits longest comes first in a fetch without a session.
     served: u64,
 }
@@ -46,6 +48,8 @@ enum Standing {
     Delayed(Instant),
     /// Not in this leadership: only a new word of the controller helps.
     Failed,
+    /// Not while its throttle is exceeded.
+    HeldBack,
 }
 
 /// All partitions of one thread.
@@ -59,6 +63,7 @@ pub(super) struct FollowedPartitions {
     /// Partitions that the session has and should not.
     forgotten: Vec<(ByteString, Option<TopicId>, i32)>,
     delayed: Vec<Slot>,
+    held_back: Vec<Slot>,
     /// Partitions whose position is not known.
     unread: Vec<Slot>,
     without_id: usize,
@@ -89,6 +94,7 @@ impl FollowedPartitions {
             failures: 0,
             in_session: false,
             changed: false,
+            lag: None,
             served: 0,
         };
         let slot = match self.free.pop() {
@@ -136,9 +142,7 @@ impl FollowedPartitions {
         if followed.in_session {
             self.forgotten.push((followed.topic, followed.topic_id, index));
         }
-        for list in [&mut self.changed, &mut self.delayed, &mut self.unread] {
-            list.retain(|&other| other != slot);
-        }
+        self.take_off_lists(slot);
         self.free.push(slot);
     }
 
@@ -202,9 +206,43 @@ impl FollowedPartitions {
     pub(super) fn next_due(&self) -> Option<Instant> {
         let until = |&slot: &Slot| match self.get(slot)?.standing {
             Standing::Delayed(until) => Some(until),
-            Standing::Fetching | Standing::Failed => None,
+            Standing::Fetching | Standing::Failed | Standing::HeldBack => None,
         };
         self.delayed.iter().filter_map(until).min()
+    }
+
+    /// Holds throttled partitions back that lag, or lets all take part again.
+    pub(super) fn throttle(&mut self, is_exceeded: bool, broker: i32) {
+        if is_exceeded {
+            let lags = |followed: &Followed| {
+                let throttled = &followed.partition.topic.settings.load().follower_throttled;
+                followed.standing == Standing::Fetching
+                    && followed.lag.is_none_or(|lag| lag > 0)
+                    && throttled.contains(followed.partition.index, broker)
+            };
+            let all = (0..self.slots.len()).filter(|&slot| self.get(slot).is_some_and(lags));
+            let held: Vec<_> = all.collect();
+            for slot in held {
+                self.stand_back(slot, Standing::HeldBack);
+                self.held_back.push(slot);
+            }
+        } else {
+            for slot in std::mem::take(&mut self.held_back) {
+                self.take_part(slot);
+            }
+        }
+    }
+
+    /// Whether a throttle holds partitions back.
+    pub(super) fn has_held_back(&self) -> bool {
+        !self.held_back.is_empty()
+    }
+
+    /// What the leader has committed that `slot` lacks.
+    pub(super) fn set_lag(&mut self, slot: Slot, lag: i64) {
+        if let Some(Some(followed)) = self.slots.get_mut(slot) {
+            followed.lag = Some(lag);
+        }
     }
 
     fn take_part(&mut self, slot: Slot) {
@@ -261,6 +299,13 @@ impl FollowedPartitions {
         self.stand_back(slot, Standing::Failed);
     }
 
+    fn take_off_lists(&mut self, slot: Slot) {
+        let lists = [&mut self.changed, &mut self.delayed, &mut self.held_back, &mut self.unread];
+        for list in lists {
+            list.retain(|&other| other != slot);
+        }
+    }
+
     fn stand_back(&mut self, slot: Slot, standing: Standing) {
         let Some(Some(followed)) = self.slots.get_mut(slot) else { return };
         if std::mem::replace(&mut followed.standing, standing) == Standing::Fetching {
@@ -272,9 +317,7 @@ impl FollowedPartitions {
             let name = (followed.topic.clone(), followed.topic_id, followed.partition.index);
             self.forgotten.push(name);
         }
-        for list in [&mut self.changed, &mut self.delayed, &mut self.unread] {
-            list.retain(|&other| other != slot);
-        }
+        self.take_off_lists(slot);
     }
 
     /// What the next fetch in `session` asks for, and what of the session it takes back. From here on the

@@ -37,6 +37,9 @@ const EARLIEST: i64 = -2;
 /// up.
 const GRACE: Duration = Duration::from_millis(10);
 
+/// How often it is looked whether what a throttle holds back may go on.
+const THROTTLE_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Pause after the first failed connection; it doubles up to `replica.fetch.backoff.ms`.
 const FIRST_RECONNECT: Duration = Duration::from_millis(10);
 
@@ -149,6 +152,7 @@ impl Fetcher {
                 }
             }
             self.followed.end_pauses(self.now());
+            self.throttle();
             for slot in self.followed.take_unread() {
                 self.read_position(slot);
             }
@@ -156,7 +160,8 @@ impl Fetcher {
                 if self.followed.is_empty() {
                     self.disconnect();
                 }
-                self.sleep_until(self.followed.next_due());
+                let look = self.followed.has_held_back().then(|| self.now() + THROTTLE_INTERVAL);
+                self.sleep_until([self.followed.next_due(), look].into_iter().flatten().min());
                 continue;
             }
             match self.fetch() {
@@ -174,6 +179,14 @@ impl Fetcher {
                     self.sleep_until(Some(self.now() + pause));
                 }
             }
+        }
+    }
+
+    fn throttle(&mut self) {
+        let throttle = &self.settings.throttle;
+        if throttle.is_limited() || self.followed.has_held_back() {
+            let is_exceeded = throttle.is_exceeded(self.now());
+            self.followed.throttle(is_exceeded, self.settings.broker_id.0);
         }
     }
 
@@ -401,7 +414,17 @@ impl Fetcher {
             high_watermark: Offset(data.high_watermark),
             log_start_offset: Offset(data.log_start_offset),
         };
-        self.went(slot, partition.append_as_follower(epoch, &fetched), is_served);
+        let bytes = fetched.records.len() as u64;
+        let result = partition.append_as_follower(epoch, &fetched);
+        if let Ok(position) = &result {
+            self.followed.set_lag(slot, 0.max(fetched.high_watermark - position.offset));
+        }
+        let throttle = &self.settings.throttle;
+        let throttled = &partition.topic.settings.load().follower_throttled;
+        if throttle.is_limited() && throttled.contains(partition.index, self.settings.broker_id.0) {
+            throttle.record(self.now(), bytes);
+        }
+        self.went(slot, result, is_served);
         Taken::Settled
     }
 

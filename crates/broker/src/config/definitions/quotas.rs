@@ -2,7 +2,7 @@
 
 use crate::config::definition::{
     Area,
-    Status::{Inert, Refused},
+    Status::{Honoured, Inert, Refused},
     definitions,
 };
 use crate::config::range::Range::{Any, AtLeast};
@@ -17,7 +17,7 @@ pub(super) const AREA: Area = Area {
         "quota.window.num": Int = Some("11"), AtLeast(1), Low, ReadOnly, Inert;
 
         /// Time windows that replication throttles are measured over.
-        "replication.quota.window.num": Int = Some("11"), AtLeast(1), Low, ReadOnly, Inert;
+        "replication.quota.window.num": Int = Some("11"), AtLeast(1), Low, ReadOnly, Honoured;
 
         /// Time windows that the throttle of moves between log directories is measured over.
         "alter.log.dirs.replication.quota.window.num": Int = Some("11"), AtLeast(1), Low, ReadOnly, Inert;
@@ -29,7 +29,7 @@ pub(super) const AREA: Area = Area {
         "quota.window.size.seconds": Int = Some("1"), AtLeast(1), Low, ReadOnly, Inert;
 
         /// Length of one window of replication throttles, in seconds.
-        "replication.quota.window.size.seconds": Int = Some("1"), AtLeast(1), Low, ReadOnly, Inert;
+        "replication.quota.window.size.seconds": Int = Some("1"), AtLeast(1), Low, ReadOnly, Honoured;
 
         /// Length of one window of the throttle of moves between log directories, in seconds.
         "alter.log.dirs.replication.quota.window.size.seconds": Int = Some("1"), AtLeast(1), Low, ReadOnly, Inert;
@@ -40,11 +40,11 @@ pub(super) const AREA: Area = Area {
         /// Java class that decides which quota a client falls under.
         "client.quota.callback.class": Class = None, Any, Low, ReadOnly, Refused(QuotaCallback);
 
-        /// Bytes per second that this broker sends to followers of throttled replicas. It has no followers.
-        "leader.replication.throttled.rate": Long = Some("9223372036854775807"), AtLeast(0), Medium, ClusterWide, Inert, internal;
+        /// Bytes per second that this broker sends to followers of throttled replicas that are not in sync.
+        "leader.replication.throttled.rate": Long = Some("9223372036854775807"), AtLeast(0), Medium, ClusterWide, Honoured, internal;
 
-        /// Bytes per second that this broker fetches for throttled replicas. It follows nobody.
-        "follower.replication.throttled.rate": Long = Some("9223372036854775807"), AtLeast(0), Medium, ClusterWide, Inert, internal;
+        /// Bytes per second that this broker fetches for throttled replicas that are behind.
+        "follower.replication.throttled.rate": Long = Some("9223372036854775807"), AtLeast(0), Medium, ClusterWide, Honoured, internal;
 
         /// Bytes per second of moves between log directories.
         "replica.alter.log.dirs.io.max.bytes.per.second": Long = Some("9223372036854775807"), AtLeast(0), Medium, ClusterWide, Inert, internal;

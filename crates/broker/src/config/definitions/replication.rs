@@ -2,7 +2,7 @@
 
 use crate::config::definition::{
     Area,
-    Status::{Harmless, Honoured, Inert},
+    Status::{Honoured, Inert},
     definitions,
 };
 use crate::config::range::Range::{Any, AtLeast, Release};
@@ -17,29 +17,29 @@ pub(super) const AREA: Area = Area {
         /// How long a follower may go without having caught up before it leaves the in-sync set.
         "replica.lag.time.max.ms": Long = Some("30000"), Any, High, ReadOnly, Honoured;
 
-        /// How long a follower waits for an answer to its fetch. One broker follows nobody.
-        "replica.socket.timeout.ms": Int = Some("30000"), Any, High, ReadOnly, Inert;
+        /// How long a follower waits for an answer to its fetch.
+        "replica.socket.timeout.ms": Int = Some("30000"), Any, High, ReadOnly, Honoured;
 
         /// Receive buffer of a follower's connection to its leader, in bytes.
-        "replica.socket.receive.buffer.bytes": Int = Some("65536"), Any, High, ReadOnly, Inert;
+        "replica.socket.receive.buffer.bytes": Int = Some("65536"), Any, High, ReadOnly, Honoured;
 
         /// Bytes that a follower asks for per partition; a larger batch is still fetched whole.
-        "replica.fetch.max.bytes": Int = Some("1048576"), AtLeast(0), Medium, ReadOnly, Inert;
+        "replica.fetch.max.bytes": Int = Some("1048576"), AtLeast(0), Medium, ReadOnly, Honoured;
 
         /// How long a leader may hold a follower's fetch that has nothing to answer.
-        "replica.fetch.wait.max.ms": Int = Some("500"), Any, High, ReadOnly, Inert;
+        "replica.fetch.wait.max.ms": Int = Some("500"), Any, High, ReadOnly, Honoured;
 
-        /// Pause of a follower after a fetch of a partition failed.
-        "replica.fetch.backoff.ms": Int = Some("1000"), AtLeast(0), Medium, ReadOnly, Inert;
+        /// Longest pause of a follower after a fetch of a partition failed; the first pauses are shorter.
+        "replica.fetch.backoff.ms": Int = Some("1000"), AtLeast(0), Medium, ReadOnly, Honoured;
 
         /// Bytes that a follower waits for, within `replica.fetch.wait.max.ms`.
-        "replica.fetch.min.bytes": Int = Some("1"), Any, High, ReadOnly, Inert;
+        "replica.fetch.min.bytes": Int = Some("1"), Any, High, ReadOnly, Honoured;
 
         /// Bytes that a follower asks for in one response over all partitions.
-        "replica.fetch.response.max.bytes": Int = Some("10485760"), AtLeast(0), Medium, ReadOnly, Inert;
+        "replica.fetch.response.max.bytes": Int = Some("10485760"), AtLeast(0), Medium, ReadOnly, Honoured;
 
-        /// Connections over which a broker follows each other broker.
-        "num.replica.fetchers": Int = Some("1"), Any, High, ClusterWide, Inert;
+        /// Connections over which a broker follows each other broker. A change holds for partitions that change their leader.
+        "num.replica.fetchers": Int = Some("1"), Any, High, ClusterWide, Honoured;
 
         /// How often the high watermarks are written to disk.
         "replica.high.watermark.checkpoint.interval.ms": Long = Some("5000"), Any, High, ReadOnly, Honoured;
@@ -60,7 +60,8 @@ pub(super) const AREA: Area = Area {
         /// Version of Kafka whose formats the brokers speak among themselves during an upgrade.
         "inter.broker.protocol.version": String = Some("3.9-IV0"), Release, Medium, ReadOnly, Inert, removed;
 
-        /// Java class that sends consumers to the nearest replica. Consumers are served by the leader.
-        "replica.selector.class": String = None, Any, Medium, ReadOnly, Harmless;
+        /// Sends consumers to the nearest replica: `RackAwareReplicaSelector`, with or without its Java package. With any other
+        /// class they read from the leader.
+        "replica.selector.class": String = None, Any, Medium, ReadOnly, Honoured;
     },
 };

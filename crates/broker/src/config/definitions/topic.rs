@@ -102,13 +102,11 @@ pub(super) const AREA: Area = Area {
         /// How far a record's time may lie ahead of the broker's clock; newer ones are refused.
         "message.timestamp.after.max.ms": Long = Some("9223372036854775807"), AtLeast(0), Medium, ClusterWide, Honoured;
 
-        /// Replicas whose traffic is throttled on the leader, as `partition:broker` pairs or `*` for all. One broker has
-        /// no such traffic.
-        "leader.replication.throttled.replicas": List = Some(""), ThrottledReplicas, Medium, ClusterWide, Inert;
+        /// Replicas whose traffic is throttled on the leader, as `partition:broker` pairs or `*` for all.
+        "leader.replication.throttled.replicas": List = Some(""), ThrottledReplicas, Medium, ClusterWide, Honoured;
 
-        /// Replicas whose traffic is throttled on the follower, as `partition:broker` pairs or `*` for all. One broker
-        /// has no such traffic.
-        "follower.replication.throttled.replicas": List = Some(""), ThrottledReplicas, Medium, ClusterWide, Inert;
+        /// Replicas whose traffic is throttled on the follower, as `partition:broker` pairs or `*` for all.
+        "follower.replication.throttled.replicas": List = Some(""), ThrottledReplicas, Medium, ClusterWide, Honoured;
 
         /// Whether records are converted to an old format for consumers that know no newer one.
         "message.downconversion.enable": Boolean = Some("true"), Any, Low, ClusterWide, Honoured, removed;

@@ -22,6 +22,16 @@ pub struct ReplicationSettings {
     pub fetch_wait_max: Duration,
     /// `replica.fetch.backoff.ms`
     pub fetch_backoff: Duration,
+    /// Whether consumers are sent to the nearest replica (`replica.selector.class`).
+    pub rack_aware_reads: bool,
+    /// `leader.replication.throttled.rate`: bytes per second.
+    pub leader_throttled_rate: u64,
+    /// `follower.replication.throttled.rate`: bytes per second.
+    pub follower_throttled_rate: u64,
+    /// `replication.quota.window.num`
+    pub throttle_windows: usize,
+    /// `replication.quota.window.size.seconds`
+    pub throttle_window: Duration,
     /// `num.replica.fetchers`: per source broker.
     pub fetchers: usize,
     /// `replica.high.watermark.checkpoint.interval.ms`
@@ -40,6 +50,15 @@ impl ReplicationSettings {
             fetch_min_bytes: values.i32("replica.fetch.min.bytes"),
             fetch_wait_max: values.millis("replica.fetch.wait.max.ms"),
             fetch_backoff: values.millis("replica.fetch.backoff.ms"),
+            rack_aware_reads: values
+                .text("replica.selector.class")
+                .is_some_and(|class| class.ends_with("RackAwareReplicaSelector")),
+            leader_throttled_rate: values.u64("leader.replication.throttled.rate"),
+            follower_throttled_rate: values.u64("follower.replication.throttled.rate"),
+            throttle_windows: values.size("replication.quota.window.num"),
+            throttle_window: Duration::from_secs(
+                values.u64("replication.quota.window.size.seconds"),
+            ),
             fetchers: values.size("num.replica.fetchers"),
             high_watermark_checkpoint_interval: values
                 .millis("replica.high.watermark.checkpoint.interval.ms"),
