@@ -388,6 +388,16 @@ impl FetchSessions {
         }
     }
 
+    /// Forgets all sessions and whoever waits in them; nobody is answered.
+    pub(crate) fn abandon(&self) {
+        for shard in &self.shards {
+            let sessions = std::mem::take(&mut *shard.lock());
+            for entry in sessions.into_values() {
+                drop(entry.session.watcher.end_any_wait());
+            }
+        }
+    }
+
     fn shard(&self, id: i32) -> &Mutex<BTreeMap<i32, Entry>> {
         let number = usize::try_from(id / SHARD_RANGE).unwrap_or_default();
         &self.shards[number.min(SHARDS - 1)]

@@ -192,7 +192,8 @@ fn request(broker: &Broker, proposals: &[IsrProposal], version: i16) -> AlterPar
     }
 }
 
-/// Tells every leader what became of its proposal. Whether all were answered for good.
+/// Tells every leader what became of its proposal. Whether none of them may propose the same again at
+/// once.
 fn deliver(broker: &Broker, proposals: Vec<IsrProposal>, response: AlterPartitionResponse) -> bool {
     let mut answers = BTreeMap::new();
     for topic in response.topics {
@@ -213,7 +214,7 @@ fn deliver(broker: &Broker, proposals: Vec<IsrProposal>, response: AlterPartitio
             .and_then(|id| answers.remove(&(None, Some(id), index)))
             .or_else(|| answers.remove(&(Some(topic.to_string()), None, index)));
         let outcome = outcome(answer);
-        all_settled &= outcome != Err(IsrRefusal::Unanswered);
+        all_settled &= matches!(outcome, Ok(_) | Err(IsrRefusal::Stale));
         match &outcome {
             Ok((_, epoch, isr)) => {
                 info!(partition = %proposal.topic_partition, partition_epoch = epoch.0, ?isr, "the ISR changed");

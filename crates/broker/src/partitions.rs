@@ -337,6 +337,11 @@ impl Partitions {
         is_clean
     }
 
+    /// Forgets whoever waits for a partition; nobody is answered.
+    pub(crate) fn abandon(&self) {
+        self.all().iter().for_each(|partition| partition.abandon());
+    }
+
     fn set(&self, name: &TopicName, id: Option<TopicId>, hosted: Hosted) {
         let hosted = Arc::new(hosted);
         self.by_name.set(name, &hosted);

@@ -441,6 +441,9 @@ impl Server {
         self.cleaner.into_iter().for_each(join);
         broker.partitions.environment().committer.stop();
         join(self.committer);
+        // Requests that wait hold the broker, which holds them.
+        broker.fetch_sessions.abandon();
+        broker.partitions.abandon();
     }
 }
 

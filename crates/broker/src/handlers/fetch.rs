@@ -499,13 +499,14 @@ impl Pass<'_> {
             };
             older = self.older((slot, max_bytes), &partition, &read);
         }
+        slot.is_held_back = read.is_held_back;
         if let Some((watcher, number)) = watcher
+            && !slot.is_held_back
             && !std::mem::replace(&mut slot.is_subscribed, true)
         {
             partition.subscribe(watcher, number, interest);
         }
         self.is_urgent |= read.diverging_epoch.is_some();
-        slot.is_held_back = read.is_held_back;
         let is_behind = slot.offset < read.high_watermark.0;
         if is_behind && (slot.max_bytes < 0 || self.limits.is_negative) {
             self.is_urgent = true;

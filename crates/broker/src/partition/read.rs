@@ -126,13 +126,19 @@ impl Partition {
     ) -> Result<PartitionRead, ReadFailure> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
+        let throttle = self.leader_throttle(read, state);
+        let is_held_back = throttle == Throttled::IfExceeded
+            && self.topic.environment.leader_throttle.is_exceeded(now);
         if let Some((watcher, slot, interest)) = subscription
             && let Some(work) = &mut state.work
             && let Some(own) = work.subscriptions.iter_mut().find(|own| own.is(watcher, slot))
         {
             *own = Subscription::new(Arc::clone(watcher), slot, interest);
+            if is_held_back {
+                // What is there already is no news.
+                own.told_bytes = u64::MAX;
+            }
         }
-        let throttle = self.leader_throttle(read, state);
         let log = if read.at_follower && state.role.follows() {
             state.role.check_epoch(read.leader_epoch)?;
             state.was_used = true;
@@ -153,7 +159,7 @@ impl Partition {
             last_stable_offset: log.last_stable_offset(),
             log_start_offset: log.log_start_offset(),
             aborted_transactions: None,
-            is_held_back: false,
+            is_held_back,
             diverging_epoch: None,
         };
         let log_end_offset = log.log_end_offset();
@@ -172,8 +178,6 @@ impl Partition {
                 }
             }
         }
-        answer.is_held_back = throttle == Throttled::IfExceeded
-            && self.topic.environment.leader_throttle.is_exceeded(now);
         let request = ReadRequest {
             offset: read.offset,
             max_bytes: if answer.is_held_back { 0 } else { read.max_bytes },

@@ -112,6 +112,10 @@ impl Partition {
         let mut guard = self.quiesce(self.state.lock());
         let state = &mut *guard;
         let known = state.role.epochs();
+        let followed_before = match &state.role {
+            Role::Follower(following) => following.leader,
+            Role::Unassigned | Role::Appointed(_) | Role::Leader(_) => None,
+        };
         if known.is_some_and(|(_, epoch)| assignment.partition_epoch < epoch) {
             return Ok(());
         }
@@ -146,6 +150,8 @@ impl Partition {
         drop(guard);
         effects.fire();
         match follows {
+            // Nothing new for whoever fetches it.
+            Some((leader, _)) if !is_new_epoch && followed_before == Some(leader) => {}
             Some((leader, epoch)) => environment.fetchers.follow(self, leader, epoch),
             None => environment.fetchers.leave(self),
         }

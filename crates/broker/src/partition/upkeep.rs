@@ -110,6 +110,15 @@ impl Partition {
         effects.fire();
     }
 
+    /// Forgets whoever waits; nobody is answered.
+    pub(crate) fn abandon(&self) {
+        // Dropped without the lock: it may hold whoever has the partition.
+        let work = self.state.lock().work.take();
+        for subscription in work.iter().flat_map(|work| &work.subscriptions) {
+            drop(subscription.watcher.end_any_wait());
+        }
+    }
+
     /// Flushes what is not durable and closes the log, for a clean stop. The partition answers nothing
     /// any more.
     pub(crate) fn close(self: &Arc<Self>) -> Result<(), storage::LogError> {

@@ -113,7 +113,7 @@ impl LeaderConnection {
         let deadline = waiting.clock.now() + settings.timeout;
         let connection = Self { stream, settings, correlation_id: 0, spare: Vec::new() };
         loop {
-            waiting.wait(deadline, true)?;
+            waiting.wait(deadline, false)?;
             if let Some(error) = connection.stream.take_error()? {
                 return Err(error.into());
             }
@@ -179,7 +179,7 @@ impl LeaderConnection {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
                 Ok(sent) => bytes = &bytes[sent..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    waiting.wait(deadline, true)?;
+                    waiting.wait(deadline, false)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),

@@ -109,6 +109,9 @@ pub(super) struct Fetcher {
     connection: Option<LeaderConnection>,
     /// Connections that failed in a row.
     failures: u32,
+    /// Whether a fetch was answered since one was last given up: a leader that is slow must not be given
+    /// up for ever while partitions keep coming.
+    may_give_up: bool,
 }
 
 impl Fetcher {
@@ -131,6 +134,7 @@ impl Fetcher {
             session: FetchSession::default(),
             connection: None,
             failures: 0,
+            may_give_up: true,
         }
     }
 
@@ -165,9 +169,12 @@ impl Fetcher {
                 continue;
             }
             match self.fetch() {
-                Ok(()) => self.failures = 0,
+                Ok(()) => (self.failures, self.may_give_up) = (0, true),
                 // Messages are taken above.
-                Err(ExchangeFailure::Interrupted) => self.disconnect(),
+                Err(ExchangeFailure::Interrupted) => {
+                    self.may_give_up = false;
+                    self.disconnect();
+                }
                 Err(failure) => {
                     self.disconnect();
                     let pause = self.next_reconnect();
@@ -277,9 +284,9 @@ impl Fetcher {
         request: &R,
         version: i16,
     ) -> Result<(R::Response, Bytes), ExchangeFailure> {
-        let Self { settings, mailbox, poll, events, connection, .. } = self;
+        let Self { settings, mailbox, poll, events, connection, may_give_up, .. } = self;
         let connection = connection.as_mut().expect("connected before anything is asked");
-        let mut urgency = urgency(mailbox, settings);
+        let mut urgency = urgency(mailbox, settings, *may_give_up);
         let clock = &*settings.clock;
         let mut waiting = Waiting { poll, events, clock, urgency: &mut urgency };
         connection.exchange(request, version, &mut waiting)
@@ -302,7 +309,7 @@ impl Fetcher {
             timeout: settings.replication.socket_timeout,
             receive_buffer_bytes: settings.replication.socket_receive_buffer_bytes,
         };
-        let mut urgency = urgency(mailbox, settings);
+        let mut urgency = urgency(mailbox, settings, false);
         let clock = &*settings.clock;
         let mut waiting = Waiting { poll, events, clock, urgency: &mut urgency };
         self.connection = Some(LeaderConnection::open(address, options, &mut waiting)?);
@@ -481,14 +488,15 @@ enum Taken {
 }
 
 /// How urgent the mailbox's messages are to a fetch under way.
-fn urgency<'a>(
-    mailbox: &'a Mailbox,
-    settings: &'a FetcherSettings,
-) -> impl FnMut() -> Urgency + 'a {
+fn urgency(
+    mailbox: &Mailbox,
+    settings: &FetcherSettings,
+    may_give_up: bool,
+) -> impl FnMut() -> Urgency {
     let mut grace = None;
     move || {
         let mail = mailbox.mail.lock();
-        match (mail.stopping, mail.has_additions) {
+        match (mail.stopping, mail.has_additions && may_give_up) {
             (true, _) => Urgency::Now,
             (false, true) => {
                 Urgency::By(*grace.get_or_insert_with(|| settings.clock.now() + GRACE))

@@ -333,3 +333,66 @@ fn an_answer_waits_for_the_leaders_own_flush_too() {
     pair.leader.partitions.environment().committer.run_once();
     assert_eq!(waiting.offset(), Some(0));
 }
+
+/// A leader's broker that answers nothing sensible costs its follower neither memory nor life.
+#[test]
+fn a_fetcher_survives_whatever_a_leader_sends() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let world = World::new();
+    world.follow(0, &[]);
+    let endpoint = metadata::Endpoint {
+        listener: "PLAINTEXT".into(),
+        host: "127.0.0.1".into(),
+        port: i32::from(port),
+        security_protocol: metadata::SecurityProtocol::Plaintext,
+    };
+    let leader =
+        metadata::BrokerImage { id: BrokerId(FOLLOWER), rack: None, endpoints: vec![endpoint] };
+    let delta = metadata::MetadataDelta { brokers: vec![leader], ..Default::default() };
+    let image = ClusterImage::new().apply(delta).image;
+    let settings = [("replica.fetch.backoff.ms", "20"), ("replica.socket.timeout.ms", "600")];
+    let settings: Vec<_> = settings.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    let fetchers = ReplicaFetchers::new(FetcherSettings {
+        broker_id: BrokerId(0),
+        broker_epoch: Arc::default(),
+        image: Arc::new(ArcSwap::from_pointee(image)),
+        listener: "PLAINTEXT".into(),
+        replication: BrokerConfig::load(None, &settings).unwrap().config.replication,
+        throttle: Arc::new(ReplicationThrottle::new(11, Duration::from_secs(1))),
+        clock: Arc::new(platform::clock::SystemClock::new()),
+    });
+    fetchers.follow(&world.partition(), BrokerId(FOLLOWER), LeaderEpoch(0));
+    let accept = || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).unwrap();
+        let mut request = vec![0; u32::from_be_bytes(length) as usize];
+        stream.read_exact(&mut request).unwrap();
+        (stream, request)
+    };
+    // Closed, half a length, a negative one, 2 GiB that never come, another's answer, nonsense.
+    let answers: &[&[u8]] = &[
+        b"",
+        &[0, 0],
+        &[0xff, 0xff, 0xff, 0xff, 0],
+        &[0x7f, 0xff, 0xff, 0xff, 1, 2, 3],
+        &[0, 0, 0, 8, 9, 9, 9, 9, 0, 0, 0, 0],
+    ];
+    for answer in answers {
+        let (mut stream, request) = accept();
+        assert_eq!(request[..4], [0, 1, 0, 12], "a fetch by name: the topic has no id");
+        stream.write_all(answer).unwrap();
+    }
+    let (mut stream, request) = accept();
+    let mut nonsense = vec![0, 0, 1, 0];
+    nonsense.extend_from_slice(&request[4..8]);
+    nonsense.extend_from_slice(&[0xff; 252]);
+    stream.write_all(&nonsense).unwrap();
+    // It asks again, and again when nothing comes; and stops while it waits.
+    let (_silent, _) = accept();
+    let (_silent, _) = accept();
+    fetchers.stop();
+    assert_eq!(world.partition().follower_position(LeaderEpoch(0)).unwrap().offset, Offset(0));
+}

@@ -1,0 +1,509 @@
+//! The data path of a cluster: what leaders and followers owe each other, on whole brokers.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use client::{Connection, ConnectionOptions};
+use platform::Clock;
+use platform::clock::SystemClock;
+use protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use protocol::messages::fetch_response::PartitionData;
+use protocol::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
+use protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use protocol::messages::{CreateTopicsRequest, FetchRequest, IncrementalAlterConfigsRequest};
+use protocol::messages::{MetadataRequest, ProduceRequest};
+use protocol::records::{Batches, RecordBatchBuilder};
+use protocol::{ErrorCode, Records};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use support::Cluster;
+
+const TOPIC: &str = "t";
+
+/// Fast enough for a test to wait for.
+const QUICK: &[(&str, &str)] = &[
+    ("replica.lag.time.max.ms", "1500"),
+    ("replica.fetch.wait.max.ms", "100"),
+    ("replica.fetch.backoff.ms", "200"),
+];
+
+fn create(cluster: &Cluster, partitions: i32, factor: i16, configs: &[(&str, &str)]) {
+    let configs = configs.iter().map(|&(name, value)| CreatableTopicConfig {
+        name: name.into(),
+        value: Some(value.into()),
+    });
+    let topic = CreatableTopic {
+        name: TOPIC.into(),
+        num_partitions: partitions,
+        replication_factor: factor,
+        configs: configs.collect(),
+        ..Default::default()
+    };
+    let request =
+        CreateTopicsRequest { topics: vec![topic], timeout_ms: 20_000, ..Default::default() };
+    cluster.until("the topic is created", || {
+        let Some(controller) = cluster.controller() else { return false };
+        let response = cluster.ask(controller, &request);
+        let code = ErrorCode::from_code(response.topics[0].error_code).unwrap();
+        matches!(code, ErrorCode::None | ErrorCode::TopicAlreadyExists)
+    });
+    for id in cluster.running() {
+        cluster.until("every broker knows the topic", || state(cluster, id, 0).is_some());
+    }
+}
+
+/// Leader, leader epoch and ISR of a partition, as broker `id` has them.
+fn state(cluster: &Cluster, id: i32, partition: i32) -> Option<(i32, i32, Vec<i32>)> {
+    let response = cluster.ask(id, &MetadataRequest { topics: None, ..Default::default() });
+    let topic = response.topics.iter().find(|t| t.name.as_deref() == Some(TOPIC))?;
+    let found = topic.partitions.iter().find(|p| p.partition_index == partition)?;
+    Some((found.leader_id, found.leader_epoch, found.isr_nodes.clone()))
+}
+
+/// The leader of partition 0, once all running brokers agree on one that runs.
+fn leader(cluster: &Cluster) -> i32 {
+    let mut agreed = 0;
+    cluster.until("all agree on a leader", || {
+        let running = cluster.running();
+        let seen: Vec<_> = running.iter().map(|&id| state(cluster, id, 0)).collect();
+        agreed = seen[0].as_ref().map_or(-1, |state| state.0);
+        running.contains(&agreed) && seen.iter().all(|other| *other == seen[0])
+    });
+    agreed
+}
+
+fn until_isr_is(cluster: &Cluster, expected: &[i32]) {
+    cluster.until(&format!("the ISR is {expected:?}"), || {
+        let running = cluster.running();
+        running.iter().all(|&id| {
+            state(cluster, id, 0).is_some_and(|(_, _, mut isr)| {
+                isr.sort_unstable();
+                isr == expected
+            })
+        })
+    });
+}
+
+fn batch(values: &[&[u8]]) -> Records {
+    let mut builder = RecordBatchBuilder::new();
+    for value in values {
+        builder.append(None, None, Some(value)).unwrap();
+    }
+    Records::from(builder.build().unwrap())
+}
+
+fn produce_request(acks: i16, timeout_ms: i32, records: Records) -> ProduceRequest {
+    let partition = PartitionProduceData { index: 0, records: Some(records) };
+    let topic = TopicProduceData {
+        name: TOPIC.into(),
+        partition_data: vec![partition],
+        ..Default::default()
+    };
+    ProduceRequest { acks, timeout_ms, topic_data: vec![topic], ..Default::default() }
+}
+
+/// The code and the offset of an append.
+fn produce(
+    cluster: &Cluster,
+    id: i32,
+    acks: i16,
+    timeout_ms: i32,
+    value: &[u8],
+) -> (ErrorCode, i64) {
+    let connection = cluster.connect(id);
+    let request = produce_request(acks, timeout_ms, batch(&[value]));
+    let (response, _) = cluster.block_on(connection.send_at_most(&request, 12)).unwrap();
+    let partition = &response.responses[0].partition_responses[0];
+    (ErrorCode::from_code(partition.error_code).unwrap(), partition.base_offset)
+}
+
+/// Reads as a consumer in `rack`.
+fn fetch_in(cluster: &Cluster, id: i32, offset: i64, rack: &str) -> PartitionData {
+    let partition =
+        FetchPartition { fetch_offset: offset, partition_max_bytes: 1 << 20, ..Default::default() };
+    let topic =
+        FetchTopic { topic: TOPIC.into(), partitions: vec![partition], ..Default::default() };
+    let request = FetchRequest {
+        max_bytes: 1 << 20,
+        topics: vec![topic],
+        rack_id: rack.into(),
+        ..Default::default()
+    };
+    let connection = cluster.connect(id);
+    let (mut response, _) = cluster.block_on(connection.send_at_most(&request, 12)).unwrap();
+    response.responses.remove(0).partitions.remove(0)
+}
+
+fn fetch(cluster: &Cluster, id: i32, offset: i64) -> PartitionData {
+    fetch_in(cluster, id, offset, "")
+}
+
+/// Values by offset, of all that a consumer can read.
+fn read_all(cluster: &Cluster, id: i32) -> BTreeMap<i64, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut next = 0;
+    loop {
+        let data = fetch(cluster, id, next);
+        assert_eq!(data.error_code, 0);
+        let bytes = data.records.unwrap().to_bytes().unwrap();
+        if bytes.is_empty() {
+            return all;
+        }
+        for batch in Batches::new(&bytes) {
+            let batch = batch.unwrap();
+            for record in batch.records(1 << 20).unwrap().iter() {
+                let record = record.unwrap();
+                all.insert(record.offset.0, record.value.unwrap().to_vec());
+            }
+            next = batch.last_offset().0 + 1;
+        }
+    }
+}
+
+/// What lies in the segments of partition 0 on broker `id`, up to `end`.
+fn stored(cluster: &Cluster, id: i32, end: i64) -> Vec<u8> {
+    let directory = cluster.directory(id).join(format!("{TOPIC}-0"));
+    let mut segments: Vec<PathBuf> =
+        std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.retain(|path| path.extension() == Some("log".as_ref()));
+    segments.sort();
+    let read = |path: &Path| std::fs::read(path).unwrap();
+    let bytes = segments.iter().map(|path| read(path)).collect::<Vec<_>>().concat();
+    let mut kept = 0;
+    for batch in Batches::new(&bytes) {
+        let batch = batch.unwrap();
+        if batch.last_offset().0 >= end {
+            break;
+        }
+        assert!(batch.verify(), "broker {id}: a damaged batch");
+        kept = batch.position() + batch.bytes().len();
+    }
+    bytes[..kept].to_vec()
+}
+
+/// All replicas have the same bytes below the high watermark, which all come to know.
+fn assert_replicas_equal(cluster: &Cluster) {
+    let leader = leader(cluster);
+    let end = fetch(cluster, leader, 0).high_watermark;
+    let expected = stored(cluster, leader, end);
+    assert!(!expected.is_empty());
+    for id in cluster.running() {
+        cluster.until("the follower knows what is committed", || {
+            fetch(cluster, id, 0).high_watermark >= end
+        });
+        assert!(stored(cluster, id, end) == expected, "broker {id} departs from {leader}");
+    }
+}
+
+#[test]
+fn acks_all_waits_for_the_isr_and_nothing_else_is_readable() {
+    let mut cluster = Cluster::start(3, &[("replica.lag.time.max.ms", "600000")]);
+    create(&cluster, 1, 3, &[("min.insync.replicas", "2")]);
+    let leads = leader(&cluster);
+    assert_eq!(produce(&cluster, leads, -1, 20_000, b"one"), (ErrorCode::None, 0));
+    assert_eq!(fetch(&cluster, leads, 0).high_watermark, 1, "committed before it was answered");
+    let followers: Vec<_> = cluster.running().into_iter().filter(|&id| id != leads).collect();
+    // Frozen, and nobody knows.
+    cluster.crash_broker(followers[0]);
+    let (code, _) = produce(&cluster, leads, -1, 300, b"two");
+    assert_eq!(code, ErrorCode::RequestTimedOut);
+    assert_eq!(
+        produce(&cluster, leads, 1, 300, b"three"),
+        (ErrorCode::None, 2),
+        "acks=1 waits for nobody"
+    );
+    let data = fetch(&cluster, leads, 1);
+    assert_eq!((data.high_watermark, data.records.unwrap().len()), (1, 0));
+    cluster.until("the other follower has them all the same", || {
+        stored(&cluster, followers[1], 3).len() == stored(&cluster, leads, 3).len()
+    });
+    let data = fetch(&cluster, followers[1], 0);
+    assert_eq!(data.high_watermark, 1, "and shows none of it");
+    // The store says that it is dead, so the controller takes it out of the ISR.
+    cluster.expire_session(followers[0]);
+    cluster.until("the rest commits", || fetch(&cluster, leads, 1).high_watermark == 3);
+    assert_eq!(produce(&cluster, leads, -1, 20_000, b"four"), (ErrorCode::None, 3));
+    cluster.kill_broker(followers[1]);
+    cluster.until("the ISR is the leader", || {
+        produce(&cluster, leads, -1, 100, b"five").0 == ErrorCode::NotEnoughReplicas
+    });
+}
+
+#[test]
+fn a_follower_that_lags_leaves_the_isr_and_returns() {
+    let mut cluster = Cluster::start(3, QUICK);
+    create(&cluster, 1, 3, &[]);
+    let leads = leader(&cluster);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    assert_eq!(produce(&cluster, leads, -1, 20_000, b"one").0, ErrorCode::None);
+    let lags = cluster.running().into_iter().find(|&id| id != leads).unwrap();
+    cluster.crash_broker(lags);
+    let rest: Vec<_> = cluster.running();
+    // It waits until the other one is out of the ISR.
+    assert_eq!(produce(&cluster, leads, -1, 20_000, b"two").0, ErrorCode::None);
+    until_isr_is(&cluster, &rest);
+    assert_eq!(leader(&cluster), leads);
+    cluster.expire_session(lags);
+    cluster.start_broker(lags);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    assert_replicas_equal(&cluster);
+}
+
+#[test]
+fn an_idle_partition_keeps_its_isr_when_it_is_written_to_again() {
+    let cluster = Cluster::start(3, QUICK);
+    create(&cluster, 1, 3, &[]);
+    let leads = leader(&cluster);
+    let epoch =
+        |cluster: &Cluster| cluster.text(&format!("/brokers/topics/{TOPIC}/partitions/0/state"));
+    produce(&cluster, leads, -1, 20_000, b"one");
+    let before = epoch(&cluster);
+    let since = SystemClock::new();
+    let start = since.now();
+    cluster.until("it was idle for longer than the lag", || {
+        since.now().since(start) > Duration::from_secs(3)
+    });
+    let since = SystemClock::new();
+    let start = since.now();
+    cluster.until("ticks came between appends", || {
+        produce(&cluster, leads, 1, 20_000, b"more");
+        since.now().since(start) > Duration::from_secs(2)
+    });
+    assert_eq!(epoch(&cluster), before, "nobody ever lagged");
+}
+
+#[test]
+fn a_batch_larger_than_any_limit_comes_through() {
+    let cluster = Cluster::start(
+        2,
+        &[
+            ("replica.fetch.max.bytes", "1000"),
+            ("replica.fetch.response.max.bytes", "2000"),
+            ("message.max.bytes", "10000000"),
+        ],
+    );
+    create(&cluster, 1, 2, &[]);
+    let leads = leader(&cluster);
+    let large = vec![b'x'; 3_000_000];
+    for _ in 0..3 {
+        assert_eq!(produce(&cluster, leads, -1, 20_000, b"small").0, ErrorCode::None);
+        assert_eq!(produce(&cluster, leads, -1, 20_000, &large).0, ErrorCode::None);
+    }
+    assert_replicas_equal(&cluster);
+}
+
+#[test]
+fn consumers_read_from_the_replica_in_their_rack() {
+    const SELECTOR: (&str, &str) =
+        ("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector");
+    let mut cluster = Cluster::without_brokers(&[SELECTOR]);
+    for (id, rack) in [(1, "a"), (2, "b"), (3, "c")] {
+        cluster.start_broker_with(id, &[("broker.rack", rack)]);
+    }
+    create(&cluster, 1, 3, &[]);
+    let leads = leader(&cluster);
+    produce(&cluster, leads, -1, 20_000, b"one");
+    let rack = |id: i32| ["a", "b", "c"][id as usize - 1];
+    for id in cluster.running() {
+        let data = fetch_in(&cluster, leads, 0, rack(id));
+        let has_records = !data.records.unwrap().is_empty();
+        let expected = if id == leads { (-1, true) } else { (id, false) };
+        assert_eq!((data.preferred_read_replica, has_records), expected, "rack {}", rack(id));
+        cluster.until("it can be read there", || fetch(&cluster, id, 0).high_watermark == 1);
+        assert_eq!(read_all(&cluster, id).len(), 1);
+    }
+    let data = fetch_in(&cluster, leads, 0, "nowhere");
+    assert_eq!(data.preferred_read_replica, -1);
+    let data = fetch(&cluster, leads % 3 + 1, 77);
+    assert_eq!(data.error_code, ErrorCode::OffsetOutOfRange.code());
+}
+
+/// Sets one dynamic setting of all brokers.
+fn set_for_all_brokers(cluster: &Cluster, name: &str, value: &str) {
+    const BROKER: i8 = 4;
+    let config =
+        AlterableConfig { name: name.into(), value: Some(value.into()), ..Default::default() };
+    let resource =
+        AlterConfigsResource { resource_type: BROKER, configs: vec![config], ..Default::default() };
+    let request =
+        IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+    let response = cluster.ask(cluster.controller().unwrap(), &request);
+    assert_eq!(response.responses[0].error_code, 0, "{response:?}");
+}
+
+/// How long a follower that comes back takes for 400 kB in pieces of 20 kB.
+fn time_to_catch_up(throttled: Option<&str>) -> Duration {
+    let mut cluster = Cluster::start(2, &[("replica.fetch.max.bytes", "20000")]);
+    let list = throttled.map(|side| format!("{side}.replication.throttled.replicas"));
+    let configs: Vec<_> = list.iter().map(|list| (list.as_str(), "*")).collect();
+    create(&cluster, 1, 2, &configs);
+    if let Some(side) = throttled {
+        set_for_all_brokers(&cluster, &format!("{side}.replication.throttled.rate"), "100000");
+    }
+    let leads = leader(&cluster);
+    let follows = 3 - leads;
+    cluster.kill_broker(follows);
+    until_isr_is(&cluster, &[leads]);
+    for _ in 0..20 {
+        assert_eq!(produce(&cluster, leads, 1, 20_000, &[b'x'; 20_000]).0, ErrorCode::None);
+    }
+    cluster.start_broker(follows);
+    let clock = SystemClock::new();
+    let began = clock.now();
+    cluster.until("the follower has caught up", || {
+        stored(&cluster, follows, 20).len() == stored(&cluster, leads, 20).len()
+    });
+    let took = clock.now().since(began);
+    assert_replicas_equal(&cluster);
+    took
+}
+
+#[test]
+fn a_throttled_replica_catches_up_at_its_rate() {
+    assert!(time_to_catch_up(None) < Duration::from_secs(2), "nothing holds it back");
+    for side in ["leader", "follower"] {
+        let took = time_to_catch_up(Some(side));
+        assert!(took > Duration::from_millis(2_500), "{side}: {took:?} for 400 kB at 100 kB/s");
+    }
+}
+
+/// Writes numbered values with acks=all, one after the other, to whoever leads; repeats what failed.
+struct Writer {
+    addresses: Arc<Mutex<Vec<String>>>,
+    acknowledged: Arc<Mutex<BTreeMap<i64, Vec<u8>>>>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    fn start(cluster: &Cluster) -> Self {
+        let addresses = Arc::new(Mutex::new(addresses(cluster)));
+        let acknowledged = Arc::new(Mutex::new(BTreeMap::new()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = {
+            let (addresses, acknowledged) = (Arc::clone(&addresses), Arc::clone(&acknowledged));
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                let runtime =
+                    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(write(&addresses, &acknowledged, &stop));
+            })
+        };
+        Self { addresses, acknowledged, stop, thread }
+    }
+
+    fn count(&self) -> usize {
+        self.acknowledged.lock().unwrap().len()
+    }
+
+    fn finish(self) -> BTreeMap<i64, Vec<u8>> {
+        self.stop.store(true, Ordering::SeqCst);
+        self.thread.join().unwrap();
+        std::mem::take(&mut self.acknowledged.lock().unwrap())
+    }
+}
+
+fn addresses(cluster: &Cluster) -> Vec<String> {
+    let bound = |id| cluster.server(id).listeners()[0].bound.to_string();
+    cluster.running().into_iter().map(bound).collect()
+}
+
+async fn write(
+    addresses: &Mutex<Vec<String>>,
+    acknowledged: &Mutex<BTreeMap<i64, Vec<u8>>>,
+    stop: &AtomicBool,
+) {
+    let mut connection: Option<Connection> = None;
+    let mut number = 0;
+    while !stop.load(Ordering::SeqCst) {
+        let open = match &connection {
+            Some(open) if open.is_open() => open.clone(),
+            _ => match find_leader(addresses).await {
+                Some(open) => connection.insert(open).clone(),
+                None => {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+            },
+        };
+        let value = format!("value {number}").into_bytes();
+        let request = produce_request(-1, 1_000, batch(&[&value]));
+        let sent = tokio::time::timeout(Duration::from_secs(3), open.send_at_most(&request, 12));
+        match sent.await {
+            Ok(Ok((response, _)))
+                if response.responses[0].partition_responses[0].error_code == 0 =>
+            {
+                let offset = response.responses[0].partition_responses[0].base_offset;
+                assert_eq!(
+                    acknowledged.lock().unwrap().insert(offset, value),
+                    None,
+                    "{offset} twice"
+                );
+                number += 1;
+            }
+            _ => connection = None,
+        }
+    }
+}
+
+async fn find_leader(addresses: &Mutex<Vec<String>>) -> Option<Connection> {
+    let known = addresses.lock().unwrap().clone();
+    for address in known {
+        let options = ConnectionOptions {
+            request_timeout: Duration::from_secs(3),
+            ..ConnectionOptions::default()
+        };
+        let Ok(open) = Connection::connect(&address, options.clone()).await else { continue };
+        let request = MetadataRequest { topics: None, ..Default::default() };
+        let Ok(response) = open.send(&request).await else { continue };
+        let topic = response.topics.iter().find(|t| t.name.as_deref() == Some(TOPIC))?;
+        let leader = topic.partitions[0].leader_id;
+        let Some(broker) = response.brokers.iter().find(|broker| broker.node_id == leader) else {
+            continue;
+        };
+        let address = format!("{}:{}", broker.host, broker.port);
+        if let Ok(open) = Connection::connect(&address, options).await {
+            return Some(open);
+        }
+    }
+    None
+}
+
+#[test]
+fn leaders_die_one_after_the_other_and_nothing_acknowledged_is_lost() {
+    const ROUNDS: usize = 6;
+    let mut cluster = Cluster::start(3, QUICK);
+    create(&cluster, 1, 3, &[("min.insync.replicas", "2"), ("segment.bytes", "4000")]);
+    leader(&cluster);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    let writer = Writer::start(&cluster);
+    for round in 1..=ROUNDS {
+        let enough = writer.count() + 20;
+        cluster.until("records are acknowledged", || writer.count() >= enough);
+        let victim = leader(&cluster);
+        cluster.kill_broker(victim);
+        *writer.addresses.lock().unwrap() = addresses(&cluster);
+        let enough = writer.count() + 20;
+        cluster.until("records are acknowledged by the next leader", || writer.count() >= enough);
+        assert_ne!(leader(&cluster), victim, "round {round}");
+        cluster.start_broker(victim);
+        *writer.addresses.lock().unwrap() = addresses(&cluster);
+        until_isr_is(&cluster, &[1, 2, 3]);
+    }
+    let acknowledged = writer.finish();
+    assert!(acknowledged.len() >= 40 * ROUNDS);
+    let leads = leader(&cluster);
+    let stored = read_all(&cluster, leads);
+    for (offset, value) in &acknowledged {
+        assert_eq!(stored.get(offset), Some(value), "offset {offset} was acknowledged");
+    }
+    assert_replicas_equal(&cluster);
+}
