@@ -7,7 +7,8 @@
 
 use crate::Broker;
 use crate::partition::{IsrProposal, IsrProposals};
-use client::{ClientError, Connection, ConnectionOptions};
+use crate::to_controller::{self, Unasked};
+use client::{ClientError, Connection};
 use model::{BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition};
 use parking_lot::Mutex;
 use protocol::ErrorCode;
@@ -55,10 +56,8 @@ impl IsrProposals for IsrProposer {
 /// Why a request was not answered.
 #[derive(Debug, thiserror::Error)]
 enum SendFailure {
-    #[error("no controller is known")]
-    NoController,
-    #[error("the controller has no address here")]
-    NoAddress,
+    #[error(transparent)]
+    Unasked(#[from] Unasked),
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error("the controller refuses: {0:?}")]
@@ -104,15 +103,34 @@ async fn send(
     proposals: &[IsrProposal],
 ) -> Result<AlterPartitionResponse, SendFailure> {
     let by_id = proposals.iter().all(|proposal| proposal.topic_id.is_some());
-    let controller = broker.image.load().controller().ok_or(SendFailure::NoController)?;
-    if connection.as_ref().is_none_or(|(id, open)| *id != controller || !open.is_open()) {
-        *connection = Some((controller, connect(broker, controller).await?));
-    }
-    let Some((_, open)) = connection else { return Err(SendFailure::NoController) };
     let at_most = if by_id { BY_ID } else { BY_NAME };
-    let version = open.version_at_most::<AlterPartitionRequest>(at_most);
-    let request = request(broker, proposals, version.unwrap_or(at_most));
-    let (response, _) = open.send_at_most(&request, at_most).await?;
+    let controller = broker.image.load().controller().ok_or(Unasked::NoController)?;
+    let Some(address) = to_controller::address(broker)? else {
+        let own = broker.controller.get().ok_or(Unasked::NoController)?;
+        return accepted(own.alter_partition(request(broker, proposals, at_most), at_most).await);
+    };
+    let ask = async {
+        if connection.as_ref().is_none_or(|(id, open)| *id != controller || !open.is_open()) {
+            let options = to_controller::options(broker, REQUEST_TIMEOUT);
+            *connection = Some((controller, Connection::connect(&address, options).await?));
+        }
+        let Some((_, open)) = connection else { return Err(Unasked::NoController.into()) };
+        let version = open.version_at_most::<AlterPartitionRequest>(at_most);
+        let request = request(broker, proposals, version.unwrap_or(at_most));
+        let (response, _) = open.send_at_most(&request, at_most).await?;
+        accepted(response)
+    };
+    tokio::select! {
+        answer = ask => answer,
+        // A controller that was frozen when it was asked answers only once it is none any more.
+        () = another_than(controller, broker) => {
+            Err(SendFailure::Refused(ErrorCode::NotController))
+        }
+    }
+}
+
+/// The answer, if it is one of a controller that considered the request.
+fn accepted(response: AlterPartitionResponse) -> Result<AlterPartitionResponse, SendFailure> {
     let all = response.topics.iter().flat_map(|topic| &topic.partitions);
     let codes = all.map(|partition| partition.error_code).chain([response.error_code]);
     let not_controller = ErrorCode::NotController.code();
@@ -125,21 +143,11 @@ async fn send(
     }
 }
 
-async fn connect(broker: &Broker, controller: BrokerId) -> Result<Connection, SendFailure> {
-    let address = {
-        let image = broker.image.load();
-        let config = broker.config.load();
-        let listener = &config.listeners.inter_broker;
-        let endpoint = image.broker(controller).and_then(|live| live.endpoint(listener));
-        endpoint.map(|endpoint| format!("{}:{}", endpoint.host, endpoint.port))
-    };
-    let address = address.ok_or(SendFailure::NoAddress)?;
-    let options = ConnectionOptions {
-        client_id: broker.partitions.environment().broker_id.to_string().into(),
-        request_timeout: REQUEST_TIMEOUT,
-        ..ConnectionOptions::default()
-    };
-    Ok(Connection::connect(&address, options).await?)
+/// Returns once another broker than `controller` is said to be it.
+async fn another_than(controller: BrokerId, broker: &Broker) {
+    while broker.image.load().controller() == Some(controller) {
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
 }
 
 fn request(broker: &Broker, proposals: &[IsrProposal], version: i16) -> AlterPartitionRequest {

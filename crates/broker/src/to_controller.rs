@@ -35,7 +35,7 @@ pub(crate) enum Unasked {
 }
 
 /// The address of the controller, if it is another broker.
-fn address(broker: &Broker) -> Result<Option<String>, Unasked> {
+pub(crate) fn address(broker: &Broker) -> Result<Option<String>, Unasked> {
     let image = broker.image.load();
     let controller = image.controller().ok_or(Unasked::NoController)?;
     if controller == broker.partitions.environment().broker_id {
@@ -53,7 +53,8 @@ fn address(broker: &Broker) -> Result<Option<String>, Unasked> {
     }))
 }
 
-fn options(broker: &Broker, request_timeout: Duration) -> ConnectionOptions {
+/// How this broker connects to the controller.
+pub(crate) fn options(broker: &Broker, request_timeout: Duration) -> ConnectionOptions {
     ConnectionOptions {
         client_id: ByteString::from(broker.partitions.environment().broker_id.0.to_string()),
         connect_timeout: broker.config.load().controller.socket_timeout.min(request_timeout),

@@ -244,7 +244,9 @@ fn a_follower_that_lags_leaves_the_isr_and_returns() {
     let leads = leader(&cluster);
     until_isr_is(&cluster, &[1, 2, 3]);
     assert_eq!(produce(&cluster, leads, -1, 20_000, b"one").0, ErrorCode::None);
-    let lags = cluster.running().into_iter().find(|&id| id != leads).unwrap();
+    // Its session lives on, so a controller that is gone would be missed for good.
+    let controls = cluster.controller().unwrap();
+    let lags = cluster.running().into_iter().find(|id| ![leads, controls].contains(id)).unwrap();
     cluster.crash_broker(lags);
     let rest: Vec<_> = cluster.running();
     // It waits until the other one is out of the ISR.
@@ -255,29 +257,6 @@ fn a_follower_that_lags_leaves_the_isr_and_returns() {
     cluster.start_broker(lags);
     until_isr_is(&cluster, &[1, 2, 3]);
     assert_replicas_equal(&cluster);
-}
-
-#[test]
-fn an_idle_partition_keeps_its_isr_when_it_is_written_to_again() {
-    let cluster = Cluster::start(3, QUICK);
-    create(&cluster, 1, 3, &[]);
-    let leads = leader(&cluster);
-    let epoch =
-        |cluster: &Cluster| cluster.text(&format!("/brokers/topics/{TOPIC}/partitions/0/state"));
-    produce(&cluster, leads, -1, 20_000, b"one");
-    let before = epoch(&cluster);
-    let since = SystemClock::new();
-    let start = since.now();
-    cluster.until("it was idle for longer than the lag", || {
-        since.now().since(start) > Duration::from_secs(3)
-    });
-    let since = SystemClock::new();
-    let start = since.now();
-    cluster.until("ticks came between appends", || {
-        produce(&cluster, leads, 1, 20_000, b"more");
-        since.now().since(start) > Duration::from_secs(2)
-    });
-    assert_eq!(epoch(&cluster), before, "nobody ever lagged");
 }
 
 #[test]

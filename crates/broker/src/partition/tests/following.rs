@@ -334,6 +334,36 @@ fn an_answer_waits_for_the_leaders_own_flush_too() {
     assert_eq!(waiting.offset(), Some(0));
 }
 
+/// A session's fetches name only partitions with news, so an idle partition hears of its followers only
+/// through their sessions: the first append after a long silence must not find them all lagging.
+#[test]
+fn an_idle_partition_keeps_its_isr_when_it_is_written_to_again() {
+    for session_goes_on in [true, false] {
+        let pair = Pair::new(&[]);
+        pair.leader.append(&batch(), true);
+        pair.catch_up();
+        let partition = pair.leader.partition();
+        let watcher = Arc::new(Watcher::default());
+        let interest = Interest {
+            from: Offset(1),
+            isolation: Isolation::LogEnd,
+            max_bytes: 1 << 20,
+            counts_bytes: false,
+            replica: Some(BrokerId(FOLLOWER)),
+        };
+        partition.subscribe(&watcher, 0, interest);
+        pair.leader.clock.advance(Duration::from_secs(600));
+        if session_goes_on {
+            watcher.note_fetch(pair.leader.clock.now());
+        }
+        pair.leader.clock.advance(Duration::from_secs(1));
+        pair.leader.append(&batch(), false);
+        partition.tick();
+        let proposed = pair.leader.proposals.lock().len();
+        assert_eq!(proposed, usize::from(!session_goes_on), "goes on: {session_goes_on}");
+    }
+}
+
 /// A leader's broker that answers nothing sensible costs its follower neither memory nor life.
 #[test]
 fn a_fetcher_survives_whatever_a_leader_sends() {
