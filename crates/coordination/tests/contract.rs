@@ -1,6 +1,8 @@
 //! What every store does, whichever back-end it has. ZooKeeper's half needs Java and Maven:
 //! `cargo test -p coordination --test contract -- --ignored`.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[path = "../../zookeeper/tests/ensemble/mod.rs"]
 mod ensemble;
 

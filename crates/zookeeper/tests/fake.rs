@@ -1,5 +1,7 @@
 //! Servers that are none: whatever they say, a client waits, gives up in time, and takes no memory for it.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use platform::clock::SystemClock;
 use platform::random::SystemRandom;
 use std::io::{Read, Write};

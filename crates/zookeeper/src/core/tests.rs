@@ -1,3 +1,5 @@
+#![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for what it names")]
+
 use super::*;
 use crate::jute::Writer;
 use crate::protocol::{CreateMode, Op};
