@@ -444,6 +444,7 @@ impl Server {
         // Requests that wait hold the broker, which holds them.
         broker.fetch_sessions.abandon();
         broker.partitions.abandon();
+        broker.partitions.environment().logs.abandon();
     }
 }
 

@@ -4,8 +4,26 @@
 
 mod support;
 
+use coordination::{Change, CreateMode, Event};
+use protocol::ErrorCode;
 use protocol::messages::create_topics_request::CreatableTopic;
-use protocol::messages::{CreateTopicsRequest, MetadataRequest, MetadataResponse};
+use protocol::messages::leader_and_isr_request::{
+    LeaderAndIsrPartitionState, LeaderAndIsrTopicState,
+};
+use protocol::messages::metadata_request::MetadataRequestTopic;
+use protocol::messages::offset_commit_request::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use protocol::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
+use protocol::messages::stop_replica_request::StopReplicaPartitionV0;
+use protocol::messages::update_metadata_request::UpdateMetadataBroker;
+use protocol::messages::{
+    AllocateProducerIdsRequest, AlterPartitionRequest, ControlledShutdownRequest,
+    CreateTopicsRequest, FindCoordinatorRequest, InitProducerIdRequest, LeaderAndIsrRequest,
+    MetadataRequest, MetadataResponse, OffsetCommitRequest, OffsetFetchRequest, StopReplicaRequest,
+    UpdateMetadataRequest,
+};
+use std::time::{Duration, Instant};
 use support::Cluster;
 
 fn metadata(cluster: &Cluster, id: i32) -> MetadataResponse {
@@ -65,4 +83,272 @@ fn the_leader_and_the_controller_die_in_one_and_are_replaced() {
     assert_eq!(cluster.text("/controller_epoch").as_deref(), Some("2"));
     cluster.start_broker(1);
     cluster.until("it knows its topics", || seen(&cluster, 1, "t", led_by_1).is_some());
+}
+
+#[test]
+fn a_broker_that_stops_hands_over_before_it_is_gone() {
+    let mut cluster = Cluster::start(3, &[]);
+    create(&cluster, "t", 3, 3);
+    let led_by_3 = (0..3).find(|&p| seen(&cluster, 1, "t", p).unwrap().0 == 3).unwrap();
+    let (session, mut events) = cluster.session();
+    let state = format!("/brokers/topics/t/partitions/{led_by_3}/state");
+    for path in [state.as_str(), "/brokers/ids/3"] {
+        cluster.block_on(session.exists(path, true)).unwrap();
+    }
+    cluster.stop_broker(3);
+    let mut heard = Vec::new();
+    while let Ok(Event::Watched(change, path)) = events.try_recv() {
+        heard.push((change, path));
+    }
+    let gone = (Change::Deleted, "/brokers/ids/3".to_owned());
+    assert_eq!(heard, [(Change::Data, state), gone]);
+    let (leader, epoch, isr) = seen(&cluster, 1, "t", led_by_3).unwrap();
+    assert_eq!((leader != 3, epoch, isr.contains(&3)), (true, 1, false));
+}
+
+/// A controller of the past, or one that means an earlier registration, is refused by its first field.
+#[test]
+fn control_requests_are_checked_in_kafkas_order_in_all_versions() {
+    let cluster = Cluster::start(1, &[]);
+    create(&cluster, "t", 1, 1);
+    let update = |controller_epoch, broker_epoch| UpdateMetadataRequest {
+        controller_id: 1,
+        controller_epoch,
+        broker_epoch,
+        live_brokers: vec![UpdateMetadataBroker { id: 1, ..Default::default() }],
+        ..Default::default()
+    };
+    let epoch = cluster.broker_epoch(1).unwrap();
+    let told = |request: &UpdateMetadataRequest| cluster.tell(1, request, 8).error_code;
+    assert_eq!(told(&update(0, epoch)), ErrorCode::StaleControllerEpoch.code());
+    assert_eq!(told(&update(0, epoch - 1)), ErrorCode::StaleBrokerEpoch.code(), "checked first");
+    assert_eq!(told(&update(1, epoch + 1)), 0, "our next one, before we know it");
+    assert_eq!(told(&update(1, -1)), 0);
+    for version in 0..=8 {
+        let request = match version {
+            0 => UpdateMetadataRequest {
+                live_brokers: vec![UpdateMetadataBroker {
+                    id: 1,
+                    v0_host: "localhost".into(),
+                    v0_port: 1,
+                    ..Default::default()
+                }],
+                ..update(1, -1)
+            },
+            _ => update(1, -1),
+        };
+        assert_eq!(cluster.tell(1, &request, version).error_code, 0, "version {version}");
+    }
+    let state = |name: &str| LeaderAndIsrPartitionState {
+        topic_name: name.into(),
+        leader: 1,
+        isr: vec![1],
+        replicas: vec![1],
+        ..Default::default()
+    };
+    for version in 0..=7 {
+        let name = format!("v{version}");
+        let (mut ungrouped, mut topics) = (Vec::new(), Vec::new());
+        if version < 2 {
+            ungrouped.push(state(&name));
+        } else {
+            topics.push(LeaderAndIsrTopicState {
+                topic_name: name.as_str().into(),
+                partition_states: vec![state("")],
+                ..Default::default()
+            });
+        }
+        let request = LeaderAndIsrRequest {
+            controller_id: 1,
+            controller_epoch: 1,
+            ungrouped_partition_states: ungrouped,
+            topic_states: topics,
+            ..Default::default()
+        };
+        let codes = |controller_epoch| {
+            let request = LeaderAndIsrRequest { controller_epoch, ..request.clone() };
+            let response = cluster.tell(1, &request, version);
+            let grouped = response.topics.iter().flat_map(|topic| &topic.partition_errors);
+            let codes = response.partition_errors.iter().chain(grouped).map(|p| p.error_code);
+            (response.error_code, codes.collect::<Vec<_>>())
+        };
+        let stale = ErrorCode::StaleControllerEpoch.code();
+        assert_eq!(codes(0), (stale, vec![stale]), "version {version}: repeated on each partition");
+        assert_eq!(codes(1), (0, vec![0]), "version {version}");
+        assert_eq!(codes(1), (0, vec![stale]), "version {version}: nothing new");
+    }
+    let partition = StopReplicaPartitionV0 { topic_name: "v0".into(), partition_index: 0 };
+    let stop = StopReplicaRequest {
+        controller_id: 1,
+        controller_epoch: 1,
+        delete_partitions: true,
+        ungrouped_partitions: vec![partition],
+        ..Default::default()
+    };
+    let response = cluster.tell(1, &stop, 0);
+    assert_eq!((response.error_code, response.partition_errors[0].error_code), (0, 0));
+    let stale = StopReplicaRequest { controller_epoch: 0, ..stop };
+    let response = cluster.tell(1, &stale, 0);
+    let code = ErrorCode::StaleControllerEpoch.code();
+    assert_eq!((response.error_code, response.partition_errors.len()), (code, 0));
+}
+
+#[test]
+fn who_is_not_controller_says_so() {
+    let cluster = Cluster::start(2, &[]);
+    let (broker_id, broker_epoch) = (2, cluster.broker_epoch(2).unwrap());
+    let alter = AlterPartitionRequest { broker_id, broker_epoch, ..Default::default() };
+    let ids = AllocateProducerIdsRequest { broker_id, broker_epoch };
+    let shut_down = ControlledShutdownRequest { broker_id, broker_epoch };
+    let not_controller = ErrorCode::NotController.code();
+    assert_eq!(cluster.tell(2, &alter, 3).error_code, not_controller);
+    assert_eq!(cluster.tell(2, &ids, 0).error_code, not_controller);
+    let stale = ErrorCode::StaleControllerEpoch.code();
+    assert_eq!(cluster.tell(2, &shut_down, 3).error_code, stale);
+    assert_eq!(cluster.tell(1, &alter, 3).error_code, 0);
+    let given = cluster.tell(1, &ids, 0);
+    assert_eq!((given.error_code, given.producer_id_len), (0, 1000));
+    let unknown = AllocateProducerIdsRequest { broker_id: 7, broker_epoch };
+    let code = ErrorCode::BrokerIdNotRegistered.code();
+    assert_eq!(cluster.tell(1, &unknown, 0).error_code, code);
+}
+
+#[test]
+fn producer_ids_come_from_the_controller_and_never_twice() {
+    let cluster = Cluster::start(2, &[]);
+    let request = InitProducerIdRequest { transactional_id: None, ..Default::default() };
+    let mut given = Vec::new();
+    for id in [1, 2, 1, 2] {
+        cluster.until("an id", || {
+            let response = cluster.ask(id, &request);
+            let is_given = response.error_code == 0;
+            given.extend(is_given.then_some(response.producer_id));
+            is_given
+        });
+    }
+    given.sort_unstable();
+    given.dedup();
+    assert_eq!(given.len(), 4, "{given:?}");
+    let block = cluster.text("/latest_producer_id_block").unwrap();
+    assert!(block.contains(r#""block_end":"1999""#), "{block}");
+}
+
+#[test]
+fn a_broker_whose_session_ends_comes_back_as_another_incarnation() {
+    let cluster = Cluster::start(3, &[]);
+    create(&cluster, "t", 3, 3);
+    let before = cluster.broker_epoch(2).unwrap();
+    cluster.expire_session(2);
+    cluster.until("a new registration", || cluster.broker_epoch(2).is_some_and(|e| e > before));
+    let old = UpdateMetadataRequest {
+        controller_id: 1,
+        controller_epoch: 1,
+        broker_epoch: before,
+        ..Default::default()
+    };
+    cluster.until("the old one is refused", || {
+        cluster.tell(2, &old, 8).error_code == ErrorCode::StaleBrokerEpoch.code()
+    });
+    cluster.expire_session(1);
+    cluster.until("another controller", || {
+        cluster.text("/controller_epoch").as_deref() == Some("2") && cluster.controller().is_some()
+    });
+    cluster.until("all are back in every ISR", || {
+        (0..3).all(|p| seen(&cluster, 3, "t", p).is_some_and(|(l, _, isr)| l > 0 && isr.len() == 3))
+    });
+}
+
+#[test]
+fn one_silent_broker_holds_nobody_up() {
+    let cluster = Cluster::start(2, &[]);
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let node = format!(
+        r#"{{"features":{{}},"listener_security_protocol_map":{{"PLAINTEXT":"PLAINTEXT"}},"endpoints":["PLAINTEXT://127.0.0.1:{port}"],"jmx_port":-1,"port":{port},"host":"127.0.0.1","version":5,"timestamp":"9"}}"#
+    );
+    let (session, _events) = cluster.session();
+    let created = session.create("/brokers/ids/9", Some(node.into()), CreateMode::Ephemeral);
+    cluster.block_on(created).unwrap();
+    cluster.until("it is taken for live", || {
+        metadata(&cluster, 2).brokers.iter().any(|broker| broker.node_id == 9)
+    });
+    let start = Instant::now();
+    create(&cluster, "t", 6, 3);
+    cluster.until("the others lead", || {
+        (0..6).filter(|&p| seen(&cluster, 2, "t", p).is_some_and(|s| s.0 != 9)).count() >= 4
+    });
+    assert!(start.elapsed() < Duration::from_secs(10));
+    cluster.block_on(session.close()).unwrap();
+    cluster.until("what it led is led by others", || {
+        (0..6).all(|p| seen(&cluster, 2, "t", p).is_some_and(|s| s.0 != 9 && s.0 > 0))
+    });
+}
+
+#[test]
+fn any_broker_creates_what_its_clients_ask_for() {
+    let cluster = Cluster::start(2, &[]);
+    let topic = MetadataRequestTopic { name: Some("asked".into()), ..Default::default() };
+    let request = MetadataRequest {
+        topics: Some(vec![topic]),
+        allow_auto_topic_creation: true,
+        ..Default::default()
+    };
+    cluster.ask(2, &request);
+    cluster.until("it is there for all", || {
+        [1, 2].iter().all(|&id| seen(&cluster, id, "asked", 0).is_some_and(|s| s.0 > 0))
+    });
+}
+
+const OFFSETS: [(&str, &str); 3] = [
+    ("offsets.topic.num.partitions", "1"),
+    ("offsets.topic.replication.factor", "3"),
+    ("group.initial.rebalance.delay.ms", "0"),
+];
+
+#[test]
+fn the_coordinator_of_a_group_is_where_its_partition_is_led_and_moves_with_it() {
+    let mut cluster = Cluster::start(3, &OFFSETS);
+    create(&cluster, "t", 1, 3);
+    let find = FindCoordinatorRequest { coordinator_keys: vec!["g".into()], ..Default::default() };
+    let found = |cluster: &Cluster, id| cluster.ask(id, &find).coordinators[0].node_id;
+    cluster.until("a coordinator", || found(&cluster, 1) > 0);
+    let first = found(&cluster, 1);
+    let commit = OffsetCommitRequest {
+        group_id: "g".into(),
+        generation_id_or_member_epoch: -1,
+        topics: vec![OffsetCommitRequestTopic {
+            name: "t".into(),
+            partitions: vec![OffsetCommitRequestPartition {
+                committed_offset: 42,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    cluster.until("the offset is committed", || {
+        cluster.tell(first, &commit, 8).topics[0].partitions[0].error_code == 0
+    });
+    let other = (1..=3).find(|&id| id != first).unwrap();
+    let refused = cluster.tell(other, &commit, 8).topics[0].partitions[0].error_code;
+    assert_eq!(refused, ErrorCode::NotCoordinator.code());
+    cluster.kill_broker(first);
+    cluster.until("another coordinator", || ![-1, first].contains(&found(&cluster, other)));
+    let second = found(&cluster, other);
+    let group = OffsetFetchRequestGroup {
+        group_id: "g".into(),
+        topics: Some(vec![OffsetFetchRequestTopics {
+            name: "t".into(),
+            partition_indexes: vec![0],
+            ..Default::default()
+        }]),
+        member_epoch: -1,
+        ..Default::default()
+    };
+    let fetch = OffsetFetchRequest { groups: vec![group], ..Default::default() };
+    cluster.until("the offset is there", || {
+        let response = cluster.tell(second, &fetch, 8);
+        let group = &response.groups[0];
+        group.error_code == 0 && group.topics[0].partitions[0].committed_offset == 42
+    });
 }

@@ -162,12 +162,7 @@ impl Outbox {
                 topic_id: *id,
                 partition_states: partitions
                     .iter()
-                    .map(|&partition_index| umr::UpdateMetadataPartitionState {
-                        partition_index,
-                        controller_epoch: epoch.0,
-                        leader: DELETED,
-                        ..Default::default()
-                    })
+                    .map(|&index| hidden(context, name, index, epoch))
                     .collect(),
             });
         }
@@ -272,6 +267,30 @@ fn describe_topic(
     })
 }
 
+/// A partition that nobody is to see any more, as Kafka says it: in the first leader epoch and partition
+/// epoch, but with its replicas.
+fn hidden(
+    context: &Context,
+    name: &TopicName,
+    index: i32,
+    epoch: ControllerEpoch,
+) -> umr::UpdateMetadataPartitionState {
+    let at = TopicPartition::new(name.clone(), index);
+    let partition = context.partition(&at);
+    let replicas = partition.map_or(&[][..], |partition| &partition.replicas);
+    let state = partition.and_then(|partition| partition.state.as_ref());
+    let offline = replicas.iter().filter(|&&id| !context.is_online(id, &at));
+    umr::UpdateMetadataPartitionState {
+        partition_index: index,
+        controller_epoch: epoch.0,
+        leader: DELETED,
+        isr: state.map_or_else(Vec::new, |state| raw(&state.node.isr)),
+        replicas: raw(replicas),
+        offline_replicas: offline.map(|id| id.0).collect(),
+        ..Default::default()
+    }
+}
+
 fn live_brokers(context: &Context) -> Vec<umr::UpdateMetadataBroker> {
     let describe = |live: &crate::context::LiveBroker| umr::UpdateMetadataBroker {
         id: live.image.id.0,
@@ -307,3 +326,6 @@ fn stop_topic(
             .collect(),
     }
 }
+
+#[cfg(test)]
+mod goldens;

@@ -671,6 +671,13 @@ impl LogDirectories {
             drop(lock(&directory.lock).take());
         }
     }
+
+    /// Gives the directories up as a crash does: nothing is written, and another process may have them.
+    pub fn abandon(&self) {
+        for directory in &self.directories {
+            drop(lock(&directory.lock).take());
+        }
+    }
 }
 
 impl LogDirectory {

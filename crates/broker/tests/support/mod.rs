@@ -6,7 +6,7 @@ use broker::config::BrokerConfig;
 use broker::server::{Environment, Server};
 use client::{Connection, ConnectionOptions};
 use coordination::local::LocalStore;
-use coordination::{Opening, SessionHandle, Store};
+use coordination::{Events, Opening, SessionHandle, Store};
 use platform::MemoryDisk;
 use platform::clock::SystemClock;
 use platform::random::SystemRandom;
@@ -157,6 +157,11 @@ impl Cluster {
         &self.observer
     }
 
+    /// A new session on the store, and what it is told.
+    pub(crate) fn session(&self) -> (SessionHandle, Events) {
+        self.block_on(self.store.open_session()).unwrap()
+    }
+
     /// The text in a node; `None` if there is no such node.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         let (data, _) = self.block_on(self.observer.get(path, false)).ok()?;
@@ -189,6 +194,24 @@ impl Cluster {
     pub(crate) fn connect(&self, id: i32) -> Connection {
         let address = self.server(id).listeners()[0].bound.to_string();
         self.block_on(Connection::connect(&address, ConnectionOptions::default())).unwrap()
+    }
+
+    /// Asks a broker in a version that nobody negotiated, as controllers do.
+    pub(crate) fn tell<R: protocol::Request>(
+        &self,
+        id: i32,
+        request: &R,
+        version: i16,
+    ) -> R::Response {
+        let connection = self.connect(id);
+        self.block_on(connection.send_in_version(request, version)).unwrap()
+    }
+
+    /// The epoch of a broker's registration.
+    pub(crate) fn broker_epoch(&self, id: i32) -> Option<i64> {
+        let path = format!("/brokers/ids/{id}");
+        let stat = self.block_on(self.observer.exists(&path, false)).unwrap()?;
+        Some(stat.czxid.0)
     }
 
     /// Asks a broker by a connection of its own, in the newest version that it serves.
