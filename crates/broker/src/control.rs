@@ -28,7 +28,9 @@ use protocol::messages::update_metadata_request::{
 use protocol::messages::{LeaderAndIsrRequest, LeaderAndIsrResponse, StopReplicaRequest};
 use protocol::messages::{StopReplicaResponse, UpdateMetadataRequest, UpdateMetadataResponse};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::warn;
 
@@ -42,6 +44,9 @@ const DELETION_EPOCH: i32 = -2;
 /// Wire value of a leader epoch that an old controller does not know.
 pub(crate) const UNKNOWN_EPOCH: i32 = -1;
 
+/// How long clients wait for topics after the first update showed none.
+const TOPICS_PATIENCE: Duration = Duration::from_secs(2);
+
 /// How far the controller's requests have come, and what is needed to carry them out.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
@@ -49,9 +54,16 @@ pub(crate) struct Control {
     configs: OnceLock<ConfigReader>,
     /// The highest controller epoch that was seen. Held while a request is carried out: one at a time.
     highest: AsyncMutex<ControllerEpoch>,
+    /// Whether the store had topics when this broker joined: then clients wait until it knows them.
+    expects_topics: AtomicBool,
 }
 
 impl Control {
+    /// Whether clients wait for the first update that shows topics.
+    pub(crate) fn expect_topics(&self, expected: bool) {
+        self.expects_topics.store(expected, Ordering::Release);
+    }
+
     /// From now on settings can be looked up.
     pub(crate) fn set_config_reader(&self, configs: ConfigReader) {
         assert!(self.configs.set(configs).is_ok(), "a broker joins its cluster once");
@@ -77,8 +89,9 @@ pub(crate) async fn carry_out(
         }
         ControlRequest::UpdateMetadata(request) => {
             if refusal.is_none() {
+                let shows_topics = !request.topic_states.is_empty();
                 update_metadata(broker, request);
-                broker.readiness.set();
+                make_ready(broker, shows_topics);
             }
             let error_code = refusal.unwrap_or(ErrorCode::None).code();
             ControlResponse::UpdateMetadata(UpdateMetadataResponse { error_code })
@@ -88,6 +101,27 @@ pub(crate) async fn carry_out(
         }
     };
     Ok(response)
+}
+
+/// A new controller names the live brokers first and the topics after that. Where the store has topics,
+/// clients wait for those, though not for ever: they may all be about to be deleted.
+fn make_ready(broker: &Arc<Broker>, shows_topics: bool) {
+    if broker.readiness.is_ready() {
+        return;
+    }
+    if shows_topics || !broker.told.expects_topics.load(Ordering::Acquire) {
+        broker.readiness.set();
+        return;
+    }
+    // The next update does, whatever it shows.
+    broker.told.expects_topics.store(false, Ordering::Release);
+    let broker = Arc::downgrade(broker);
+    tokio::spawn(async move {
+        tokio::time::sleep(TOPICS_PATIENCE).await;
+        if let Some(broker) = broker.upgrade() {
+            broker.readiness.set();
+        }
+    });
 }
 
 /// Why a request is not carried out: it is meant for an earlier registration of this broker, or comes
@@ -188,7 +222,8 @@ fn host(
     let mut places = Vec::new();
     for (place, state) in states.into_iter().enumerate() {
         let assignment = assignment(state);
-        let known = broker.partitions.find(name, assignment.index).and_then(|p| p.leader_epoch());
+        let known = broker.partitions.find(name, assignment.index);
+        let known = known.and_then(|partition| partition.leadership()).map(|(_, epoch)| epoch);
         match known {
             Some(known) if assignment.leader_epoch < known => {
                 codes[place] = ErrorCode::StaleControllerEpoch;
@@ -356,7 +391,8 @@ fn stop(broker: &Arc<Broker>, topic: &str, state: &StopReplicaPartitionState) ->
     let current = broker
         .partitions
         .find(topic, state.partition_index)
-        .and_then(|partition| partition.leader_epoch());
+        .and_then(|partition| partition.leadership())
+        .map(|(_, epoch)| epoch);
     let is_exempt = state.leader_epoch == DELETION_EPOCH || state.leader_epoch == UNKNOWN_EPOCH;
     if !is_exempt && current.is_some_and(|current| LeaderEpoch(state.leader_epoch) < current) {
         return ErrorCode::FencedLeaderEpoch;

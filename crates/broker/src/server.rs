@@ -628,6 +628,7 @@ fn start_controller(
         leader_imbalance_interval: config.controller.leader_imbalance_check_interval,
     };
     broker.told.set_config_reader(membership.config_reader());
+    broker.told.expect_topics(control.handle.block_on(membership.has_topics())?);
     let rules = {
         let broker = Arc::downgrade(broker);
         DefinedRules::new(move || {

@@ -107,10 +107,11 @@ async fn shut_down(
 }
 
 /// Has others lead what this broker leads, before it stops; tries as often as
-/// `controlled.shutdown.max.retries` says, and no longer than `bound`. The broker stops in any case.
+/// `controlled.shutdown.max.retries` says, and no longer than `bound`. The broker stops in any case; one
+/// that is alone has nobody to hand over to.
 pub(crate) async fn hand_over(broker: &Broker, bound: Duration) {
     let settings = broker.config.load().node.shutdown.clone();
-    if !settings.controlled {
+    if !settings.controlled || broker.image.load().brokers().len() < 2 {
         return;
     }
     let deadline = tokio::time::Instant::now() + bound;

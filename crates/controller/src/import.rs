@@ -239,7 +239,7 @@ mod tests {
     async fn what_is_there_stays_unless_settings_are_given() {
         let member = member().await;
         let held = topic(&[("retention.ms", "-1")]);
-        member.import(BrokerId(1), &[held.clone()], Some(2500)).await.unwrap();
+        member.import(BrokerId(1), std::slice::from_ref(&held), Some(2500)).await.unwrap();
         let mut other = topic(&[("retention.ms", "5")]);
         let again = member.import(BrokerId(1), &[other.clone()], Some(1)).await.unwrap();
         assert_eq!(again, [Imported::Unchanged]);

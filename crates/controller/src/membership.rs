@@ -126,6 +126,14 @@ impl Membership {
         &self.cluster_id
     }
 
+    /// Whether the cluster has topics.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn has_topics(&self) -> Result<bool, ControllerError> {
+        Ok(!self.session.children(znodes::TOPICS, false).await?.is_empty())
+    }
+
     /// Reads topics' settings, for whoever creates their logs.
     #[must_use]
     pub fn config_reader(&self) -> ConfigReader {

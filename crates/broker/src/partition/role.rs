@@ -191,12 +191,6 @@ impl Partition {
         }
     }
 
-    /// The leadership's epoch, if this broker leads.
-    pub(crate) fn leader_epoch(&self) -> Option<LeaderEpoch> {
-        let state = self.state.lock();
-        state.role.is_leader().then(|| state.role.epochs())?.map(|(epoch, _)| epoch)
-    }
-
     /// Who leads, as far as this broker was told, and in which epoch.
     pub(crate) fn leadership(&self) -> Option<(Option<BrokerId>, LeaderEpoch)> {
         let state = self.state.lock();

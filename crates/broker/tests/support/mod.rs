@@ -7,14 +7,14 @@ use broker::server::{Environment, Server};
 use client::{Connection, ConnectionOptions};
 use coordination::local::LocalStore;
 use coordination::{Events, Opening, SessionHandle, Store};
-use platform::MemoryDisk;
 use platform::clock::SystemClock;
 use platform::random::SystemRandom;
+use platform::{Clock, MemoryDisk};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Tests wait this long for what comes soon.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -178,9 +178,10 @@ impl Cluster {
     /// Waits until `condition` holds.
     #[track_caller]
     pub(crate) fn until(&self, what: &str, mut condition: impl FnMut() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let clock = SystemClock::new();
+        let deadline = clock.now() + PATIENCE;
         while !condition() {
-            assert!(Instant::now() < deadline, "never came true: {what}");
+            assert!(clock.now() < deadline, "never came true: {what}");
             std::thread::yield_now();
         }
     }

@@ -14,6 +14,9 @@ const WITH_TOPIC_IDS: i16 = 2;
 /// From this version on members of an ISR come with their broker epochs.
 const WITH_BROKER_EPOCHS: i16 = 3;
 
+/// A partition that was named, and whether its ISR may be as asked.
+type Answer = (TopicPartition, Result<(), ErrorCode>);
+
 impl Driver {
     /// Answers for every partition that is named, whatever becomes of the others: a leader that is not
     /// answered asks again at once.
@@ -33,8 +36,7 @@ impl Driver {
         if known != Some(request.broker_epoch) {
             return refused(ErrorCode::StaleBrokerEpoch);
         }
-        let mut answers: Vec<(TopicData, Vec<(TopicPartition, Result<(), ErrorCode>)>)> =
-            Vec::new();
+        let mut answers: Vec<(TopicData, Vec<Answer>)> = Vec::new();
         let mut writes: Vec<StateWrite> = Vec::new();
         for topic in request.topics {
             let name = match version >= WITH_TOPIC_IDS {

@@ -117,8 +117,8 @@ fn leader_and_isr_is_as_apaches() {
         let epoch = ControllerEpoch(golden.controller_epoch);
         let sent = outbox.requests(&context, &settings(golden.controller_id), epoch);
         let sent = sent.into_iter().find_map(|(to, request)| match request {
-            ControlRequest::LeaderAndIsr(request) if to == receiver => Some(request),
-            _ => None,
+            ControlRequest::LeaderAndIsr(request) => (to == receiver).then_some(request),
+            ControlRequest::UpdateMetadata(_) | ControlRequest::StopReplica(_) => None,
         });
         let mut sent = sent.unwrap();
         // Order means nothing here: Java's is that of its hash maps.

@@ -26,20 +26,20 @@ pub(super) const AREA: Area = Area {
         "background.threads": Int = Some("10"), AtLeast(1), High, ClusterWide, Inert;
 
         /// How long a request to another broker may take before it is retried or fails.
-        "request.timeout.ms": Int = Some("30000"), Any, High, ReadOnly, Inert;
+        "request.timeout.ms": Int = Some("30000"), Any, High, ReadOnly, Honoured;
 
         /// Rack or zone of this broker; replicas of a partition are spread over racks, and clients see it in metadata.
         "broker.rack": String = None, Any, Medium, ReadOnly, Honoured;
 
         /// How often a stopping broker asks the controller to move its leaderships before it stops anyway. One broker has
         /// nobody to hand over to.
-        "controlled.shutdown.max.retries": Int = Some("3"), Any, Medium, ReadOnly, Inert, removed;
+        "controlled.shutdown.max.retries": Int = Some("3"), Any, Medium, ReadOnly, Honoured, removed;
 
         /// Pause between two attempts to hand leaderships over.
-        "controlled.shutdown.retry.backoff.ms": Long = Some("5000"), Any, Medium, ReadOnly, Inert, removed;
+        "controlled.shutdown.retry.backoff.ms": Long = Some("5000"), Any, Medium, ReadOnly, Honoured, removed;
 
         /// Whether a stopping broker hands its leaderships over first.
-        "controlled.shutdown.enable": Boolean = Some("true"), Any, Medium, ReadOnly, Inert;
+        "controlled.shutdown.enable": Boolean = Some("true"), Any, Medium, ReadOnly, Honoured;
 
         /// The name that Kafka 4 gives to `broker.id`. If both are set they must agree.
         "node.id": Int = Some("-1"), Any, High, ReadOnly, Honoured;

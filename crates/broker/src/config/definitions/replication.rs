@@ -12,7 +12,7 @@ pub(super) const AREA: Area = Area {
     introduction: "Copies on other brokers, and who leads.",
     definitions: definitions! {
         /// How long the controller waits for a broker's answer.
-        "controller.socket.timeout.ms": Int = Some("30000"), Any, Medium, ReadOnly, Inert;
+        "controller.socket.timeout.ms": Int = Some("30000"), Any, Medium, ReadOnly, Honoured;
 
         /// How long a follower may go without having caught up before it leaves the in-sync set.
         "replica.lag.time.max.ms": Long = Some("30000"), Any, High, ReadOnly, Honoured;
@@ -46,13 +46,13 @@ pub(super) const AREA: Area = Area {
 
         /// Whether the controller gives leadership back to the preferred replicas by itself. With one broker they always
         /// lead.
-        "auto.leader.rebalance.enable": Boolean = Some("true"), Any, High, ReadOnly, Inert;
+        "auto.leader.rebalance.enable": Boolean = Some("true"), Any, High, ReadOnly, Honoured;
 
         /// Share of a broker's partitions that may be led elsewhere before leadership is given back.
-        "leader.imbalance.per.broker.percentage": Int = Some("10"), Any, High, ReadOnly, Inert, removed;
+        "leader.imbalance.per.broker.percentage": Int = Some("10"), Any, High, ReadOnly, Honoured, removed;
 
         /// How often the controller looks for such an imbalance.
-        "leader.imbalance.check.interval.seconds": Long = Some("300"), AtLeast(1), High, ReadOnly, Inert;
+        "leader.imbalance.check.interval.seconds": Long = Some("300"), AtLeast(1), High, ReadOnly, Honoured;
 
         /// Whether a replica that may lack committed records can lead when no other is left: availability for data.
         "unclean.leader.election.enable": Boolean = Some("false"), Any, High, ClusterWide, Honoured;
