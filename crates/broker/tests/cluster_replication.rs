@@ -7,7 +7,9 @@ mod support;
 use client::{Connection, ConnectionOptions};
 use platform::Clock;
 use platform::clock::SystemClock;
-use protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use protocol::messages::create_topics_request::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
+};
 use protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use protocol::messages::fetch_response::PartitionData;
 use protocol::messages::incremental_alter_configs_request::{
@@ -352,6 +354,51 @@ fn a_throttled_replica_catches_up_at_its_rate() {
         let took = time_to_catch_up(Some(side));
         assert!(took > Duration::from_millis(2_500), "{side}: {took:?} for 400 kB at 100 kB/s");
     }
+}
+
+#[test]
+fn a_leader_that_comes_back_gives_up_what_only_it_had() {
+    let mut cluster = Cluster::start(3, &[]);
+    // Broker 1 controls, the other two have the partition.
+    assert_eq!(cluster.controller(), Some(1));
+    let assignment = CreatableReplicaAssignment { partition_index: 0, broker_ids: vec![2, 3] };
+    let topic = CreatableTopic {
+        name: TOPIC.into(),
+        num_partitions: -1,
+        replication_factor: -1,
+        assignments: vec![assignment],
+        ..Default::default()
+    };
+    let request =
+        CreateTopicsRequest { topics: vec![topic], timeout_ms: 20_000, ..Default::default() };
+    cluster.until("all brokers are known", || {
+        let response = cluster.ask(1, &request);
+        matches!(
+            ErrorCode::from_code(response.topics[0].error_code),
+            Some(ErrorCode::None | ErrorCode::TopicAlreadyExists)
+        )
+    });
+    assert_eq!(leader(&cluster), 2);
+    assert_eq!(produce(&cluster, 2, -1, 20_000, b"kept").0, ErrorCode::None);
+    // Its follower stands still, so what comes now is on the leader alone.
+    cluster.crash_broker(3);
+    for _ in 0..3 {
+        assert_eq!(produce(&cluster, 2, 1, 20_000, b"given up").0, ErrorCode::None);
+    }
+    cluster.kill_broker(2);
+    cluster.expire_session(3);
+    cluster.start_broker(3);
+    cluster.until("the follower leads", || state(&cluster, 1, 0).is_some_and(|at| at.0 == 3));
+    assert_eq!(leader(&cluster), 3);
+    assert_eq!(produce(&cluster, 3, -1, 20_000, b"new").0, ErrorCode::None);
+    cluster.start_broker(2);
+    until_isr_is(&cluster, &[2, 3]);
+    assert_eq!(produce(&cluster, 3, -1, 20_000, b"newer").0, ErrorCode::None);
+    let values: Vec<_> = read_all(&cluster, 3).into_values().collect();
+    assert_eq!(values, [&b"kept"[..], b"new", b"newer"]);
+    let end = 3;
+    cluster.until("both have all of it", || fetch(&cluster, 2, 0).high_watermark == end);
+    assert!(stored(&cluster, 2, 100) == stored(&cluster, 3, 100), "to the last byte");
 }
 
 /// Writes numbered values with acks=all, one after the other, to whoever leads; repeats what failed.
