@@ -10,6 +10,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::{fs, io};
 
+/// What the step `delete` is sent in.
+pub(crate) const DELETE_VERSION: i16 = 4;
 /// So many cases each API and version has at least.
 pub(crate) const PER_VERSION: usize = 200;
 
@@ -347,7 +349,7 @@ fn steps(line: &str) -> Result<Vec<Step>, String> {
         "delete" => {
             let body =
                 json!({"topic_names": [rest], "topics": [{"name": rest}], "timeout_ms": 10_000});
-            vec![step(Action::Call(plain(ApiKey::DeleteTopics, 4, body)))]
+            vec![step(Action::Call(plain(ApiKey::DeleteTopics, DELETE_VERSION, body)))]
         }
         "produce" => {
             let mut words = rest.splitn(3, ' ');

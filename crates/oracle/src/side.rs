@@ -1,6 +1,6 @@
 //! One broker under test: cases go in, what it answers comes out.
 
-use crate::cases::{Action, Call, Case, Frame, Place, Step, look};
+use crate::cases::{Action, Call, Case, DELETE_VERSION, Frame, Place, Step, look};
 use crate::normal::Names;
 use crate::tree;
 use bytes::Bytes;
@@ -106,7 +106,14 @@ impl Side {
     ) -> Result<Option<Value>, String> {
         let name = step.connection.as_str();
         match &step.action {
-            Action::Call(call) => self.call(name, call, case).map(Some),
+            Action::Call(call) => {
+                let seen = self.call(name, call, case)?;
+                // The step `delete`; what deletes in the case's own version is what is looked at.
+                if call.api == ApiKey::DeleteTopics && call.version == Some(DELETE_VERSION) {
+                    self.wait_for_absence(name, &seen, case)?;
+                }
+                Ok(Some(seen))
+            }
             Action::Send(call) => match self.send(name, call, case)? {
                 true => Ok(None),
                 false => Ok(Some(json!({ "closed": true }))),
@@ -149,6 +156,21 @@ impl Side {
             self.wait_for_partitions(name, &last, case)?;
         }
         Ok(Some(last))
+    }
+
+    /// As [`Side::wait_for_partitions`], of topics that are deleted.
+    fn wait_for_absence(&mut self, name: &str, deleted: &Value, case: &str) -> Result<(), String> {
+        let results = deleted["answer"]["responses"].as_array().into_iter().flatten();
+        for topic in results.filter(|result| result["error_code"] == json!(0)) {
+            let topics = json!([{"name": topic["name"]}]);
+            let body = json!({"topics": topics, "allow_auto_topic_creation": false});
+            let frame = Frame::default();
+            let call = Call { api: ApiKey::Metadata, version: Some(4), body, frame };
+            let place = crate::cases::places("topics[0].error_code");
+            let unknown = protocol::ErrorCode::UnknownTopicOrPartition.code();
+            self.until(name, &call, &place, &json!(unknown), case)?;
+        }
+        Ok(())
     }
 
     /// A controller of 4.x answers before its brokers know: waits until each new partition says where it ends.
