@@ -4,6 +4,8 @@
 
 mod support;
 
+use broker::server::Server;
+use client::{Connection, ConnectionOptions};
 use coordination::{Change, CreateMode, Event};
 use platform::Clock;
 use platform::clock::SystemClock;
@@ -18,7 +20,9 @@ use protocol::messages::offset_commit_request::{
 };
 use protocol::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use protocol::messages::stop_replica_request::StopReplicaPartitionV0;
-use protocol::messages::update_metadata_request::UpdateMetadataBroker;
+use protocol::messages::update_metadata_request::{
+    UpdateMetadataBroker, UpdateMetadataPartitionState, UpdateMetadataTopicState,
+};
 use protocol::messages::{
     AllocateProducerIdsRequest, AlterPartitionRequest, ControlledShutdownRequest,
     CreateTopicsRequest, FindCoordinatorRequest, InitProducerIdRequest, LeaderAndIsrRequest,
@@ -84,7 +88,7 @@ fn the_leader_and_the_controller_die_in_one_and_are_replaced() {
     }
     assert_eq!(cluster.text("/controller_epoch").as_deref(), Some("2"));
     cluster.start_broker(1);
-    cluster.until("it knows its topics", || seen(&cluster, 1, "t", led_by_1).is_some());
+    assert!(seen(&cluster, 1, "t", led_by_1).is_some(), "a broker serves once it knows its topics");
 }
 
 #[test]
@@ -368,4 +372,56 @@ fn the_coordinator_of_a_group_is_where_its_partition_is_led_and_moves_with_it() 
         let group = &response.groups[0];
         group.error_code == 0 && group.topics[0].partitions[0].committed_offset == 42
     });
+}
+
+/// Its sockets are open before it knows its cluster: that is how it is told of it.
+#[test]
+fn what_clients_ask_before_a_broker_knows_its_cluster_waits_until_it_does() {
+    let mut cluster = Cluster::without_brokers(&[]);
+    // A controller that says nothing on its own, and topics that it knows of.
+    let (session, _events) = cluster.session();
+    let node = r#"{"version":2,"brokerid":9,"timestamp":"1","kraftControllerEpoch":-1}"#;
+    let created = session.create("/controller", Some(node.into()), CreateMode::Ephemeral);
+    cluster.block_on(created).unwrap();
+    cluster.block_on(session.create_parents("/brokers/topics/t")).unwrap();
+    let (config, environment, store) = cluster.prepare_broker(1, &[]);
+    let starting = std::thread::spawn(move || Server::start_on(config, environment, store));
+    let registration = || cluster.text("/brokers/ids/1").filter(|text| !text.is_empty());
+    cluster.until("it is registered", || registration().is_some());
+    let text = registration().unwrap();
+    let (_, rest) = text.split_once(r#""port":"#).unwrap();
+    let port: i32 = rest.split(',').next().unwrap().parse().unwrap();
+    let address = format!("127.0.0.1:{port}");
+    let connect = || Connection::connect_unasked(&address, ConnectionOptions::default());
+    let (client, controller) =
+        cluster.block_on(async { (connect().await.unwrap(), connect().await.unwrap()) });
+    let ask = MetadataRequest { topics: None, ..Default::default() };
+    let update = |topics| UpdateMetadataRequest {
+        controller_id: 9,
+        controller_epoch: 1,
+        live_brokers: vec![UpdateMetadataBroker { id: 1, ..Default::default() }],
+        topic_states: topics,
+        ..Default::default()
+    };
+    let topic = UpdateMetadataTopicState {
+        topic_name: "t".into(),
+        partition_states: vec![UpdateMetadataPartitionState {
+            leader: 1,
+            isr: vec![1],
+            replicas: vec![1],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let answer = cluster.block_on(async {
+        let asking = client.send_in_version(&ask, 9);
+        let telling = async {
+            // Brokers only, as a new controller begins.
+            controller.send_in_version(&update(Vec::new()), 8).await.unwrap();
+            controller.send_in_version(&update(vec![topic.clone()]), 8).await.unwrap();
+        };
+        tokio::join!(asking, telling).0.unwrap()
+    });
+    assert_eq!(answer.topics[0].name.as_deref(), Some("t"));
+    cluster.adopt_broker(1, starting.join().unwrap().unwrap());
 }

@@ -83,6 +83,21 @@ impl Cluster {
 
     /// As [`Self::start_broker`] with settings of its own.
     pub(crate) fn start_broker_with(&mut self, id: i32, settings: &[(&str, &str)]) {
+        let (config, environment, store) = self.prepare_broker(id, settings);
+        self.adopt_broker(id, Server::start_on(config, environment, store).unwrap());
+    }
+
+    /// A broker that was started from what [`Self::prepare_broker`] made.
+    pub(crate) fn adopt_broker(&mut self, id: i32, server: Server) {
+        self.nodes.get_mut(&id).expect("prepared").server = Some(server);
+    }
+
+    /// What a broker is started from.
+    pub(crate) fn prepare_broker(
+        &mut self,
+        id: i32,
+        settings: &[(&str, &str)],
+    ) -> (BrokerConfig, Environment, Arc<dyn Store>) {
         let node = self.nodes.entry(id).or_insert_with(|| Node {
             directory: tempfile::tempdir().unwrap(),
             sessions: Arc::new(Sessions { store: Arc::clone(&self.store), opened: Arc::default() }),
@@ -105,7 +120,7 @@ impl Cluster {
             disk: Arc::new(platform::disk::RealDisk),
         };
         let store = Arc::clone(&node.sessions) as _;
-        node.server = Some(Server::start_on(config, environment, store).unwrap());
+        (config, environment, store)
     }
 
     /// Stops a broker as SIGTERM does.

@@ -675,6 +675,7 @@ enum Story {
     AddPartitions,
     DeleteTopic,
     Reassign,
+    CatchUp,
     Cancel,
     Elect,
     ShutDown,
@@ -692,6 +693,7 @@ async fn a_controller_may_die_after_any_write() {
         AddPartitions,
         DeleteTopic,
         Reassign,
+        CatchUp,
         Cancel,
         Elect,
         ShutDown,
@@ -715,7 +717,9 @@ async fn die_after(story: Story, writes: usize) -> bool {
     assert_eq!(cluster.controller().await, Some(0));
     let at = TopicPartition::new("t", 0);
     match story {
-        Story::Cancel => cluster.reassign("t", Some(&[3, 2])).await.unwrap(),
+        Story::Cancel | Story::CatchUp => {
+            cluster.reassign("t", Some(&[3, 2])).await.unwrap();
+        }
         Story::Elect => {
             // The preferred replica lost the leadership and is back.
             let state = cluster.state("t", 0).await.unwrap().0;
@@ -740,6 +744,22 @@ async fn die_after(story: Story, writes: usize) -> bool {
         broker_id: 1,
         broker_epoch: cluster.handle(1).broker_epoch().0,
     };
+    let caught_up = {
+        let (node, version) = cluster.state("t", 0).await.unwrap();
+        let asked = PartitionData {
+            leader_epoch: node.leader_epoch.0,
+            new_isr: vec![1, 2, 3],
+            partition_epoch: version,
+            ..Default::default()
+        };
+        let topic = TopicData {
+            topic_id: cluster.topic_id("t").await,
+            partitions: vec![asked],
+            ..Default::default()
+        };
+        let broker_epoch = cluster.handle(1).broker_epoch().0;
+        AlterPartitionRequest { broker_id: 1, broker_epoch, topics: vec![topic] }
+    };
     let acting = {
         let (doomed, at) = (doomed.clone(), at.clone());
         tokio::spawn(async move {
@@ -763,6 +783,9 @@ async fn die_after(story: Story, writes: usize) -> bool {
                 Story::Reassign => {
                     let target = Some(vec![BrokerId(3), BrokerId(2)]);
                     let _ = doomed.alter_reassignments(vec![(at, target)]).await;
+                }
+                Story::CatchUp => {
+                    doomed.alter_partition(caught_up, 2).await;
                 }
                 Story::Cancel => {
                     let _ = doomed.alter_reassignments(vec![(at, Option::None)]).await;
@@ -835,7 +858,9 @@ async fn settles(cluster: &Cluster, story: Story, writes: usize) {
                     is_settled = false;
                     let asked: Vec<i32> =
                         replicas.iter().filter(|id| live(id)).map(|id| id.0).collect();
-                    if state.leader.is_some() {
+                    // One that is in sync already says nothing more: the controller must see for itself.
+                    let in_sync = |id: &i32| state.isr.contains(&BrokerId(*id));
+                    if state.leader.is_some() && !asked.iter().all(in_sync) {
                         cluster.alter_isr(&topic, index, &asked).await;
                     }
                 }
@@ -853,7 +878,7 @@ async fn settles(cluster: &Cluster, story: Story, writes: usize) {
         return;
     }
     let replicas = node.expect(&context).partitions[&0].clone();
-    if story == Story::Reassign && writes > 0 {
+    if story == Story::CatchUp || (story == Story::Reassign && writes > 0) {
         assert_eq!(replicas, [BrokerId(3), BrokerId(2)], "{context}");
     }
 }
