@@ -400,7 +400,9 @@ fn stop(broker: &Arc<Broker>, topic: &str, state: &StopReplicaPartitionState) ->
     if topic == OFFSETS_TOPIC && state.delete_partition {
         broker.groups.resigned(state.partition_index, None);
     }
-    match broker.partitions.stop(topic, state.partition_index, state.delete_partition) {
+    let delete =
+        state.delete_partition.then(|| topic_settings(broker, topic).log.file_delete_delay_ms);
+    match broker.partitions.stop(topic, state.partition_index, delete) {
         Ok(()) => ErrorCode::None,
         Err(error) => {
             warn!(topic, partition = state.partition_index, %error, "a log is not deleted");

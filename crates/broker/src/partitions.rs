@@ -221,11 +221,16 @@ impl Partitions {
     }
 
     /// Ends this broker's part in a partition. With `delete` its log is deleted, also if it was never
-    /// claimed; else the log stays where it is.
+    /// claimed, and then its files go after so long; else the log stays where it is.
     ///
     /// # Errors
     /// [`LogError`]: the partition is stopped all the same.
-    pub(crate) fn stop(&self, topic: &str, index: i32, delete: bool) -> Result<(), LogError> {
+    pub(crate) fn stop(
+        &self,
+        topic: &str,
+        index: i32,
+        delete: Option<Duration>,
+    ) -> Result<(), LogError> {
         let mut unclaimed = self.unclaimed.lock();
         let known = self.by_name.shard(topic).load().get(topic).cloned();
         let partition = known.as_ref().and_then(|known| known.partition(index));
@@ -243,23 +248,23 @@ impl Partitions {
         let (Some(log), logs) = (log, &self.environment.logs) else { return Ok(()) };
         let now = self.environment.clock.now();
         match log {
-            OpenOrClosed::Open(log) if delete => {
+            OpenOrClosed::Open(log) if delete.is_some() => {
                 let delay = log.config().file_delete_delay_ms;
                 logs.delete(*log, delay, now)?;
-            }
-            OpenOrClosed::Closed(log) if delete => {
-                let delay = partition.map_or(Duration::from_secs(60), |partition| {
-                    partition.topic.settings.load().log.file_delete_delay_ms
-                });
-                logs.delete_closed(log, delay, now)?;
             }
             OpenOrClosed::Open(log) => {
                 unclaimed.insert(name, log.close()?);
                 return Ok(());
             }
             OpenOrClosed::Closed(log) => {
-                unclaimed.insert(name, log);
-                return Ok(());
+                let Some(unclaimed_delay) = delete else {
+                    unclaimed.insert(name, log);
+                    return Ok(());
+                };
+                let delay = partition.map_or(unclaimed_delay, |partition| {
+                    partition.topic.settings.load().log.file_delete_delay_ms
+                });
+                logs.delete_closed(log, delay, now)?;
             }
         }
         info!(topic, partition = index, "deleted");

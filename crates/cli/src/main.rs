@@ -1,6 +1,7 @@
 //! The `barnabas` command: `barnabas --help`.
 
 mod apis;
+mod cluster;
 mod config;
 mod consume;
 mod data;
@@ -44,6 +45,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Cluster(cluster::Cluster),
     Topic(topic::Topic),
     Produce(produce::Produce),
     Consume(consume::Consume),
@@ -56,6 +58,7 @@ enum Command {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(serve) => serve.run(),
+        Command::Cluster(cluster) => cluster.run(),
         Command::Topic(topic) => topic.run(),
         Command::Produce(produce) => produce.run(),
         Command::Consume(consume) => consume.run(),

@@ -21,12 +21,16 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
+        Ok(self.try_connect().await?)
+    }
+
+    pub(crate) async fn try_connect(&self) -> Result<Client, ClientError> {
         let from_environment = || std::env::var("BARNABAS_BROKER").ok();
         let broker = self.broker.clone().or_else(from_environment);
         let mut options = ClientOptions::new(broker.as_deref().unwrap_or("127.0.0.1:9092"));
         options.retry_timeout = Duration::from_secs(self.timeout);
         options.connection.software_name = "barnabas-cli".into();
-        Ok(Client::connect(options).await?)
+        Client::connect(options).await
     }
 }
 
@@ -102,6 +106,11 @@ pub(crate) fn say_table(
     header: &[&str],
     rows: impl IntoIterator<Item = Vec<String>>,
 ) -> Result<(), Failure> {
+    say(table(header, rows))
+}
+
+/// A table for people.
+pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(header);
     let last = header.len().saturating_sub(1);
@@ -112,7 +121,12 @@ pub(crate) fn say_table(
         column.set_padding((0, if at == last { 0 } else { 2 }));
     }
     let text = table.to_string();
-    text.lines().try_for_each(|line| say(line.trim_end()))
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// Brokers' ids, separated by commas.
+pub(crate) fn ids(brokers: &[i32]) -> String {
+    brokers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Splits `key=value`.

@@ -1,6 +1,7 @@
 //! `barnabas topic`: lists, describes, creates, alters, trims and deletes topics.
 
-use crate::session::{Failure, Target, all_done, key_value, run, say, say_json, say_table};
+use crate::cluster::{leader, leader_text};
+use crate::session::{Failure, Target, all_done, ids, key_value, run, say, say_json, say_table};
 use bytestring::ByteString;
 use clap::{Args, Subcommand};
 use client::{Client, ClientError, EARLIEST, Isolation, LATEST, list_offsets};
@@ -204,17 +205,15 @@ async fn list(client: &Client, internal: bool, json: bool) -> Result<(), Failure
     say_table(&["TOPIC", "PARTITIONS", "REPLICAS"], topics.iter().map(row))
 }
 
-fn ids(brokers: &[i32]) -> String {
-    brokers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-}
-
 async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), Failure> {
     let mut described = Vec::new();
     for (at, name) in topics.iter().enumerate() {
-        let mut topic = client.topic(name, false).await?;
+        let mut topic = client.topic_as_it_is(name).await?;
         topic.partitions.sort_by_key(|partition| partition.partition_index);
         let ask = |timestamp| {
-            let partitions = topic.partitions.iter();
+            // Nobody knows the offsets of a partition that has no leader.
+            let partitions =
+                topic.partitions.iter().filter(|partition| leader(partition).is_some());
             let one = |index| (TopicPartition::new(name.as_str(), index), timestamp);
             partitions.map(|partition| one(partition.partition_index)).collect::<Vec<_>>()
         };
@@ -231,10 +230,11 @@ async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), 
                 .map(|partition| {
                     json!({
                         "partition": partition.partition_index,
-                        "leader": partition.leader_id,
+                        "leader": leader(partition),
                         "leader_epoch": partition.leader_epoch,
                         "replicas": partition.replica_nodes,
                         "isr": partition.isr_nodes,
+                        "offline": partition.offline_replicas,
                         "log_start_offset": offset(&starts, partition.partition_index),
                         "end_offset": offset(&ends, partition.partition_index),
                     })
@@ -265,7 +265,7 @@ async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), 
             let index = partition.partition_index;
             vec![
                 index.to_string(),
-                partition.leader_id.to_string(),
+                leader_text(partition),
                 ids(&partition.replica_nodes),
                 ids(&partition.isr_nodes),
                 show(offset(&starts, index)),

@@ -224,17 +224,40 @@ impl Client {
         name: &str,
         create: bool,
     ) -> Result<MetadataResponseTopic, ClientError> {
+        let topic = self.described_once(name, create).await?;
+        if let Some(partition) = topic.partitions.iter().find(|p| p.leader_id < 0) {
+            let what = format!("partition {name}-{}", partition.partition_index);
+            let code = ErrorCode::LeaderNotAvailable.code();
+            return Err(ClientError::broker(code, what, None));
+        }
+        Ok(topic)
+    }
+
+    /// The topic's metadata, also where partitions have no leader.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn topic_as_it_is(&self, name: &str) -> Result<MetadataResponseTopic, ClientError> {
+        let mut retry = self.retry();
+        loop {
+            match self.described_once(name, false).await {
+                Err(error) if !is_missing(&error, false) && retry.again(&error).await => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn described_once(
+        &self,
+        name: &str,
+        create: bool,
+    ) -> Result<MetadataResponseTopic, ClientError> {
         let mut answer = self.metadata(Some(&[name]), create).await?;
         let topic = answer.topics.pop().ok_or_else(|| {
             let code = ErrorCode::UnknownTopicOrPartition.code();
             ClientError::broker(code, format!("topic {name}"), None)
         })?;
         ClientError::check(topic.error_code, format!("topic {name}"), None)?;
-        if let Some(partition) = topic.partitions.iter().find(|p| p.leader_id < 0) {
-            let what = format!("partition {name}-{}", partition.partition_index);
-            let code = ErrorCode::LeaderNotAvailable.code();
-            return Err(ClientError::broker(code, what, None));
-        }
         Ok(topic)
     }
 

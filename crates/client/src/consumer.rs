@@ -466,13 +466,21 @@ async fn list_offsets_once(
     let mut by_leader = BTreeMap::<i32, Vec<ListOffsetsTopic>>::new();
     let topics: BTreeSet<_> = wanted.iter().map(|(at, _)| at.topic.clone()).collect();
     for name in topics {
-        let info = client.leaders(&name, false).await?;
+        let info = client.topic_as_it_is(&name).await?;
         for (at, timestamp) in wanted.iter().filter(|(at, _)| at.topic == name) {
-            let index = usize::try_from(at.partition).unwrap_or(usize::MAX);
-            let leader = info.leaders.get(index).copied().flatten().ok_or_else(|| {
-                let (topic, partition) = (name.to_string(), at.partition);
-                ClientError::NoPartition { topic, partition }
-            })?;
+            let found = info.partitions.iter().find(|p| p.partition_index == at.partition);
+            let leader = match found {
+                Some(partition) if partition.leader_id >= 0 => partition.leader_id,
+                // Only the partitions that were asked for have to have a leader.
+                Some(_) => {
+                    let code = ErrorCode::LeaderNotAvailable.code();
+                    return Err(ClientError::broker(code, format!("offsets of {at}"), None));
+                }
+                None => {
+                    let (topic, partition) = (name.to_string(), at.partition);
+                    return Err(ClientError::NoPartition { topic, partition });
+                }
+            };
             let topics = by_leader.entry(leader).or_default();
             let partition = ListOffsetsPartition {
                 partition_index: at.partition,

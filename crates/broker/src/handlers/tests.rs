@@ -105,7 +105,7 @@ impl Running {
         self.update(topic, id, (0..partitions).map(PartitionDelta::Deleted).collect());
         let broker = self.server.as_ref().unwrap().broker();
         for index in 0..partitions {
-            broker.partitions.stop(topic, index, true).unwrap();
+            broker.partitions.stop(topic, index, Some(Duration::ZERO)).unwrap();
         }
     }
 

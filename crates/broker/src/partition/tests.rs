@@ -395,12 +395,12 @@ fn a_stopped_partition_is_gone_and_a_deleted_one_begins_anew() {
     world.lead(&[0], &[0], 0, &[]);
     world.append(&batch(), true);
     let held = world.partition();
-    world.partitions.stop("t", 0, false).unwrap();
+    world.partitions.stop("t", 0, None).unwrap();
     assert!(world.partitions.find("t", 0).is_none());
     assert!(held.producers(Timestamp(0)).is_err(), "whoever still holds it");
     world.lead(&[0], &[0], 1, &[]);
     assert_eq!(world.contents().len(), 1, "the log stayed");
-    world.partitions.stop("t", 0, true).unwrap();
+    world.partitions.stop("t", 0, Some(Duration::ZERO)).unwrap();
     world.lead(&[0], &[0], 0, &[]);
     assert_eq!(world.contents().len(), 0);
 }

@@ -443,9 +443,13 @@ async fn topics_and_partitions_that_others_write_get_leaders() {
     let state = "/brokers/topics/theirs/partitions/0/state";
     until(async || cluster.text(state).await.is_some()).await;
     assert!(cluster.text(path).await.unwrap().contains("topic_id"), "it was given an id");
-    let node = cluster.text(path).await.unwrap().replace(r#""0":[0]"#, r#""0":[0],"1":[0]"#);
-    cluster.session.set(path, node, None).await.unwrap();
-    until(async || cluster.text(&state.replace("/0/", "/1/")).await.is_some()).await;
+    // To a topic that the controller made itself too.
+    for path in [path, "/brokers/topics/ours"] {
+        let node = cluster.text(path).await.unwrap().replace(r#""0":[0]"#, r#""0":[0],"1":[0]"#);
+        cluster.session.set(path, node, None).await.unwrap();
+        let state = format!("{path}/partitions/1/state");
+        until(async || cluster.text(&state).await.is_some()).await;
+    }
 }
 
 pub(super) async fn until(condition: impl AsyncFn() -> bool) {

@@ -335,6 +335,8 @@ impl Driver {
             }
             tracing::info!(topic = %plan.name, topic_id = %plan.topic.id, partitions = plan.topic.partitions.len(), "created");
             self.announce_topic(ConfigEntity::Topic(plan.name.clone()), plan.configs);
+            // It is read once more, to be watched: tools of before 3.0 add partitions in its node.
+            self.dirty.topics.insert(plan.name.clone());
             let topic = Topic { has_partitions_node: true, ..plan.topic };
             self.context_mut().insert(plan.name, topic);
             for write in states {
@@ -709,13 +711,11 @@ impl Driver {
             outbox = self.repair(partitions).await?;
         }
         self.send(&outbox);
-        for name in changed {
-            let path = znodes::topic_path(&name);
-            let (data, _) = match self.session.get(&path, true).await {
-                Ok(found) => found,
-                Err(StoreError::NoNode(_)) => continue,
-                Err(error) => return Err(Stopped::of(error)),
-            };
+        let reads = changed.iter().map(|name| Read::data(znodes::topic_path(name)).watched());
+        let found = self.session.read_all(reads.collect()).await.map_err(Stopped::of)?;
+        for (name, found) in changed.into_iter().zip(found) {
+            // One that is not there has been deleted meanwhile.
+            let Ok(ReadResult::Data(data, _)) = found else { continue };
             let Some(node) = znodes::parse_topic(&data.unwrap_or_default()) else { continue };
             let Some(topic) = self.context().topics.get(&name) else { continue };
             let new =

@@ -166,7 +166,7 @@ fn a_partition_that_stops_calls_compaction_off() {
         })
     };
     is_begun.recv().unwrap();
-    world.partitions.stop("t", 0, true).unwrap();
+    world.partitions.stop("t", 0, Some(Duration::ZERO)).unwrap();
     assert!(!cleaner.join().unwrap());
     let left = world.disk.files().into_iter().map(|file| file.0);
     assert!(!left.into_iter().any(|path| path.starts_with("/data/t-0")), "nothing came back");

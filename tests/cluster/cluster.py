@@ -1,0 +1,489 @@
+"""Several `barnabas serve` on a real ZooKeeper ensemble, and what is asked of them."""
+import json, os, pathlib, signal, socket, struct, subprocess, sys, threading, time
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "abuse"))
+from wire import *
+
+PEER = ROOT / "tools" / "kafka-peer"
+NOT_ENOUGH_REPLICAS, INVALID_REPLICATION_FACTOR, OFFSET_OUT_OF_RANGE = 19, 38, 1
+# What a client tries again: no leader, another leader, time out, too few replicas, a leader that is no longer one.
+RETRIABLE = {3, 5, 6, 7, 8, 9, 13, 19, 20, 56, 74, 75, 76, 100}
+PATIENCE = 60
+SESSION_MS = 4000
+
+
+def wait_for(look, what, seconds=PATIENCE, every=0.02):
+    """The first true answer of `look`; what it said last is in the complaint."""
+    deadline, last = time.monotonic() + seconds, None
+    while True:
+        try:
+            found = look()
+            if found:
+                return found
+            last = found
+        except (OSError, LookupError, struct.error) as error:
+            last = error
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}: {last!r}"
+        time.sleep(every)
+
+
+def free_ports(count):
+    """In one go, so that no two are the same."""
+    open_ones = [socket.socket() for _ in range(count)]
+    for s in open_ones:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in open_ones]
+    for s in open_ones:
+        s.close()
+    return ports
+
+
+# ZooKeeper ----------------------------------------------------------------------------------------------
+
+class Ensemble:
+    """Three servers, made once for all tests: each test has a path of its own."""
+
+    def __init__(self, folder, servers=3):
+        self.folder = pathlib.Path(folder)
+        first = free_row(servers)
+        self.ports = list(range(first, first + servers))
+        done = subprocess.run([PEER, "zookeeper", self.folder, "--port", str(first), "--servers", str(servers)], capture_output=True)
+        assert done.returncode == 0, done.stderr.decode(errors="replace")
+        self.servers = ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def stop(self):
+        subprocess.run([PEER, "kill", self.folder])
+
+    def nodes(self, root):
+        return Nodes(self.ports, root)
+
+    def watches(self, root):
+        """What each session watches below `root`: paths by session, asked from the servers themselves."""
+        found = {}
+        for port in self.ports:
+            session = None
+            for line in four_letter(port, b"wchc").decode().splitlines():
+                if line.startswith("0x"):
+                    session = int(line, 16)
+                elif line.strip().startswith(root + "/"):
+                    found.setdefault(session, set()).add(line.strip()[len(root):])
+        return found
+
+    def watch_count(self):
+        """All watches, of children too."""
+        return sum(int(line.split()[1]) for port in self.ports for line in four_letter(port, b"mntr").decode().splitlines() if line.startswith("zk_watch_count"))
+
+
+def free_row(servers):
+    """A port from which on the clients', and 1000 and 2000 higher the servers' own ports are free."""
+    for first in range(24500 + os.getpid() % 400, 25400, 4):
+        try:
+            for port in (first + n + offset for n in range(servers) for offset in (0, 1000, 2000)):
+                with socket.socket() as s:
+                    s.bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+    raise AssertionError("no free ports for ZooKeeper")
+
+
+def four_letter(port, word):
+    with socket.create_connection(("127.0.0.1", port), 10) as s:
+        s.sendall(word)
+        parts = []
+        while part := s.recv(1 << 16):
+            parts.append(part)
+    return b"".join(parts)
+
+
+class Nodes:
+    """A look at ZooKeeper's nodes from outside, with a session for each question."""
+
+    def __init__(self, ports, root):
+        self.ports, self.root = ports, root
+
+    def ask(self, operation, path, tail=b"\0"):
+        last = None
+        for port in self.ports:
+            try:
+                with socket.create_connection(("127.0.0.1", port), 10) as s:
+                    s.sendall(frame(i32(0) + i64(0) + i32(10_000) + i64(0) + i32(16) + bytes(16) + b"\0"))
+                    answer(s)
+                    # What this server has may be old: sync first.
+                    s.sendall(frame(i32(1) + i32(9) + text32(self.root + path)))
+                    answer(s)
+                    s.sendall(frame(i32(2) + i32(operation) + text32(self.root + path) + tail))
+                    reply = answer(s)
+                    s.sendall(frame(i32(3) + i32(-11)))
+                error = struct.unpack_from(">i", reply, 12)[0]
+                if error == -101:
+                    return None
+                assert error == 0, f"ZooKeeper answers {error} for {path}"
+                return reply[16:]
+            except OSError as error:
+                last = error
+        raise last
+
+    def get(self, path):
+        """(data, the session that the node belongs to or 0); None if there is no such node."""
+        reply = self.ask(4, path)
+        if reply is None:
+            return None
+        length = struct.unpack_from(">i", reply)[0]
+        data, stat = reply[4:4 + max(length, 0)], reply[4 + max(length, 0):]
+        return data, struct.unpack_from(">qqqqiiiqiiq", stat)[7] & (2**64 - 1)
+
+    def text(self, path):
+        found = self.get(path)
+        return found and found[0].decode()
+
+    def json(self, path):
+        found = self.get(path)
+        return found and json.loads(found[0])
+
+    def children(self, path):
+        reply = self.ask(8, path)
+        if reply is None:
+            return None
+        names, at = [], 4
+        for _ in range(struct.unpack_from(">i", reply)[0]):
+            length = struct.unpack_from(">i", reply, at)[0]
+            names.append(reply[at + 4:at + 4 + length].decode())
+            at += 4 + length
+        return names
+
+    def dump(self):
+        """Brokers, controller and partitions' states, for a complaint."""
+        lines = [f"{path}: {self.text(path)}" for path in ("/controller", "/controller_epoch")]
+        lines += [f"/brokers/ids/{id}: session {self.get(f'/brokers/ids/{id}')[1]:x}" for id in self.children("/brokers/ids") or []]
+        for topic in (self.children("/brokers/topics") or [])[:10]:
+            for partition in (self.children(f"/brokers/topics/{topic}/partitions") or [])[:10]:
+                lines.append(f"{topic}-{partition}: {self.text(f'/brokers/topics/{topic}/partitions/{partition}/state')}")
+        return "\n".join(lines)
+
+    def controller(self):
+        found = self.json("/controller")
+        return found and found["brokerid"]
+
+    def controller_epoch(self):
+        return int(self.text("/controller_epoch"))
+
+
+def text32(s): return i32(len(s)) + s.encode()
+
+
+def answer(s):
+    def exactly(count):
+        data = b""
+        while len(data) < count:
+            part = s.recv(count - len(data))
+            if not part:
+                raise ConnectionError("ZooKeeper closed the connection")
+            data += part
+        return data
+    return exactly(struct.unpack(">i", exactly(4))[0])
+
+
+# Brokers ------------------------------------------------------------------------------------------------
+
+class Broker:
+    """One process. Its configuration and data survive `stop` and `kill`."""
+
+    def __init__(self, cluster, id, port, settings, file=None):
+        self.cluster, self.id, self.port, self.settings, self.file, self.process = cluster, id, port, settings, file, None
+        self.frozen = False
+        self.folder = cluster.folder / f"broker{id}"
+        self.folder.mkdir()
+        self.log = self.folder / "broker.log"
+
+    def launch(self, *more):
+        settings = [f"broker.id={self.id}", f"listeners=PLAINTEXT://127.0.0.1:{self.port}", f"log.dirs={self.folder}/data", *self.settings, *more]
+        command = [self.cluster.binary, "serve", *([str(self.file)] if self.file else []), *(w for s in settings for w in ("--set", s))]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder)
+
+    def start(self, *more):
+        self.launch(*more)
+        self.wait_until_ready()
+        return self
+
+    def wait_until_ready(self):
+        def ready():
+            assert self.process.poll() is None, f"broker {self.id} ended with {self.process.returncode}: {self.tail()}"
+            # It is one of those that it names: the controller has told it about the cluster.
+            return self.id in self.metadata()["brokers"]
+        wait_for(ready, f"broker {self.id} to be ready")
+
+    def is_up(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, seconds=PATIENCE):
+        self.process.send_signal(signal.SIGTERM)
+        self.ended(seconds)
+
+    def ended(self, seconds=PATIENCE):
+        code = self.process.wait(timeout=seconds)
+        assert code == 0, f"SIGTERM ended broker {self.id} with {code}: {self.tail()}"
+
+    def freeze(self):
+        self.frozen = True
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.frozen = False
+        self.process.send_signal(signal.SIGCONT)
+
+    def text(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def tail(self, lines=12):
+        return "\n".join(self.text().splitlines()[-lines:])
+
+    def ask(self, data, timeout=20):
+        with Wire(self.port, timeout=timeout) as wire:
+            reply = wire.ask(data)
+            if reply is None:
+                raise ConnectionError(f"broker {self.id} closed the connection")
+            return Answer(reply)
+
+    def metadata(self):
+        """What this broker knows: brokers, controller, and topics' partitions as dictionaries."""
+        reply = self.ask(request(3, 7, i32(-1) + b"\0"))
+        reply.take("i")
+        brokers = {}
+        for _ in range(reply.take("i")):
+            id, _, port, _ = reply.take("i"), reply.text(), reply.take("i"), reply.text()
+            brokers[id] = port
+        reply.text()
+        controller, topics = reply.take("i"), {}
+        for _ in range(reply.take("i")):
+            error, name, _ = reply.take("h"), reply.text(), reply.take("b")
+            partitions = topics[name] = {}
+            for _ in range(reply.take("i")):
+                _, number, leader, epoch = reply.take("h"), reply.take("i"), reply.take("i"), reply.take("i")
+                partitions[number] = {"leader": leader, "epoch": epoch, "replicas": reply.ints(), "isr": reply.ints(), "offline": reply.ints()}
+        return {"brokers": brokers, "controller": controller, "topics": topics}
+
+
+class Answer:
+    """Reads an answer from front to back."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 4
+
+    def take(self, kind):
+        value = struct.unpack_from(">" + kind, self.data, self.at)[0]
+        self.at += struct.calcsize(">" + kind)
+        return value
+
+    def text(self):
+        length = self.take("h")
+        if length < 0:
+            return None
+        self.at += length
+        return self.data[self.at - length:self.at].decode()
+
+    def ints(self):
+        return [self.take("i") for _ in range(self.take("i"))]
+
+
+class Cluster:
+    """Brokers 1 to `count` on a path of their own in the ensemble."""
+
+    def __init__(self, ensemble, folder, binary, *settings, count=3, file=None, ids=None, start=True):
+        self.folder, self.binary, self.root = pathlib.Path(folder), binary, "/" + pathlib.Path(folder).name
+        self.ensemble, self.nodes = ensemble, ensemble.nodes("/" + pathlib.Path(folder).name)
+        self.settings = [f"zookeeper.connect={ensemble.servers}{self.root}", f"zookeeper.session.timeout.ms={SESSION_MS}",
+                         "offsets.topic.num.partitions=3", "group.initial.rebalance.delay.ms=0", *settings]
+        ids = ids or range(1, count + 1)
+        self.brokers = {id: Broker(self, id, port, self.settings, file) for id, port in zip(ids, free_ports(len(ids)))}
+        if start:
+            self.start()
+
+    def __getitem__(self, id):
+        return self.brokers[id]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for broker in self.brokers.values():
+            if broker.is_up():
+                broker.kill()
+                broker.frozen = False
+
+    def up(self):
+        """Those that run and are not frozen."""
+        return [broker for broker in self.brokers.values() if broker.is_up() and not broker.frozen]
+
+    def start(self):
+        for broker in self.brokers.values():
+            if not broker.is_up():
+                broker.launch()
+        for broker in self.brokers.values():
+            broker.wait_until_ready()
+        wanted = set(self.brokers)
+        wait_for(lambda: all(set(b.metadata()["brokers"]) == wanted for b in self.up()), "every broker to know all others")
+
+    def controller(self):
+        """The one that ZooKeeper and all brokers name."""
+        def agreed():
+            id = self.nodes.controller()
+            return id is not None and self[id].is_up() and all(b.metadata()["controller"] == id for b in self.up()) and id
+        return self[wait_for(agreed, "a controller that all name")]
+
+    def view(self, topic, partition=0, broker=None):
+        """The partition as some living broker sees it."""
+        return (broker or self.up()[0]).metadata()["topics"][topic][partition]
+
+    def wait(self, topic, what, condition, partition=0, seconds=PATIENCE):
+        """Until `condition` holds for the partition in every living broker's metadata; what the first of them sees."""
+        return wait_for(lambda: all(condition(self.view(topic, partition, b)) for b in self.up()) and self.view(topic, partition),
+                        f"{what} of {topic}-{partition}; seen by {[b.id for b in self.up()]}", seconds)
+
+    def wait_in_sync(self, topic, wanted=None, partition=0):
+        wanted = set(wanted or self.brokers)
+        return self.wait(topic, f"ISR {sorted(wanted)}", lambda p: set(p["isr"]) == wanted and p["leader"] in wanted, partition)
+
+    def cli(self, *arguments, check=True, stdin=None, asked=None, seconds=90):
+        at = ",".join(f"127.0.0.1:{b.port}" for b in ([asked] if asked else self.up()))
+        done = subprocess.run([self.binary, *map(str, arguments), "--broker", at], capture_output=True, timeout=seconds, input=stdin)
+        assert not check or done.returncode == 0, f"{arguments}: {done.stderr.decode(errors='replace')}"
+        return done.stdout.decode() if check else done
+
+    def create(self, topic, partitions=1, replicas=3, **configs):
+        extra = [w for key, value in configs.items() for w in ("--config", f"{key.replace('_', '.')}={value}")]
+        self.cli("topic", "create", topic, "--partitions", partitions, "--replication-factor", replicas, *extra)
+        wait_for(lambda: all(len(b.metadata()["topics"].get(topic, {})) == partitions for b in self.up()), f"{topic} to be known")
+
+    def leader(self, topic, partition=0):
+        return self[self.wait(topic, "a living leader", lambda p: p["leader"] in self.brokers and self[p["leader"]].is_up(), partition)["leader"]]
+
+    def send(self, topic, values, acks=-1, partition=0, leader=None):
+        """One attempt at the leader: (error code, base offset); None for acks=0, which is not answered."""
+        records = b"".join(record(value, n) for n, value in enumerate(values))
+        with Wire((leader or self.leader(topic, partition)).port) as wire:
+            data = produce(topic, batch(records, len(values)), acks=acks, partition=partition)
+            if acks == 0:
+                assert wire.send(data)
+                # The next answer is that of the next request: this one had none.
+                assert wire.ask(API_VERSIONS)
+                return None
+            reply = wire.ask(data)
+            if reply is None:
+                raise ConnectionError("closed instead of answered")
+            return produce_result(reply)
+
+    def must_send(self, topic, values, acks=-1, partition=0, seconds=PATIENCE):
+        """Until it is acknowledged; the base offset."""
+        def acknowledged():
+            error, offset = self.send(topic, values, acks, partition)
+            assert error == 0 or error in RETRIABLE, f"error {error}"
+            return error == 0 and (offset,)
+        return wait_for(acknowledged, f"{topic}-{partition} to take records", seconds)[0]
+
+    def end(self, topic, partition=0, broker=None):
+        """The high watermark at the leader."""
+        error, high, _ = fetch_result((broker or self.leader(topic, partition)).ask(fetch(topic, 0, partition=partition, wait=0, max_bytes=1)).data)
+        assert error == 0, f"{topic}-{partition}: error {error}"
+        return high
+
+    def read(self, topic, partition=0, start=0):
+        """Every record below the high watermark: values by offset."""
+        found, offset = {}, start
+        while True:
+            error, high, data = fetch_result(self.leader(topic, partition).ask(fetch(topic, offset, partition=partition, wait=0)).data)
+            if error in RETRIABLE:
+                continue
+            assert error == 0, f"{topic}-{partition} at {offset}: error {error}"
+            got = {at: value for at, value in plain_values(data).items() if at >= offset}
+            found.update(got)
+            if not got and offset >= high:
+                return found
+            assert got or offset < high
+            offset = max(got) + 1 if got else offset
+
+    def replicas_are_equal(self, topic, partition=0):
+        """Waits until the logs of all replicas are the same bytes."""
+        folder = f"data/{topic}-{partition}"
+        def logs():
+            return {b.id: b"".join(p.read_bytes().rstrip(b"\0") for p in sorted((b.folder / folder).glob("*.log"))) for b in self.brokers.values()}
+        wait_for(lambda: len(set(logs().values())) == 1, f"equal replicas of {topic}-{partition}")
+
+
+def produce_result(reply):
+    answer = Answer(reply)
+    answer.take("i"), answer.text(), answer.take("i"), answer.take("i")
+    return answer.take("h"), answer.take("q")
+
+
+class Load(threading.Thread):
+    """Sends numbered records one by one, as often as it takes, and remembers which were acknowledged and when."""
+
+    def __init__(self, cluster, topic, acks=-1, partition=0):
+        super().__init__(daemon=True)
+        self.cluster, self.topic, self.acks, self.partition = cluster, topic, acks, partition
+        self.acknowledged, self.times, self.number, self.ending, self.failure = [], [], 0, False, None
+
+    def run(self):
+        leader = None
+        while not self.ending:
+            try:
+                leader = self.cluster[self.find()]
+                with Wire(leader.port, timeout=10) as wire:
+                    while not self.ending:
+                        reply = wire.ask(produce(self.topic, batch(record(b"%d" % self.number), 1), acks=self.acks, partition=self.partition))
+                        if reply is None:
+                            break
+                        error, _ = produce_result(reply)
+                        if error:
+                            if error not in RETRIABLE:
+                                self.failure = f"error {error}"
+                                return
+                            break
+                        self.acknowledged.append(self.number)
+                        self.times.append(time.monotonic())
+                        self.number += 1
+                        time.sleep(0.002)
+            except (OSError, LookupError, struct.error):
+                pass
+            # A number that may or may not be written is not used again.
+            self.number += 1
+            time.sleep(0.01)
+
+    def find(self):
+        for broker in self.cluster.up():
+            try:
+                leader = broker.metadata()["topics"][self.topic][self.partition]["leader"]
+                if leader in self.cluster.brokers and self.cluster[leader].is_up():
+                    return leader
+            except OSError:
+                continue
+        raise LookupError("no leader")
+
+    def __enter__(self):
+        self.start()
+        self.wait_for_more()
+        return self
+
+    def __exit__(self, *_):
+        self.ending = True
+        self.join(30)
+
+    def wait_for_more(self, count=20, seconds=PATIENCE):
+        wanted = len(self.acknowledged) + count
+        wait_for(lambda: self.failure or len(self.acknowledged) >= wanted, f"{count} more acknowledged records", seconds)
+        assert not self.failure, self.failure
+
+    def longest_gap(self):
+        return max((b - a for a, b in zip(self.times, self.times[1:])), default=0.0)
+
+    def nothing_is_missing(self):
+        found = {int(value) for value in self.cluster.read(self.topic, self.partition).values()}
+        missing = [n for n in self.acknowledged if n not in found]
+        assert not missing, f"{len(missing)} of {len(self.acknowledged)} acknowledged records are missing: {missing[:10]}"
+        return len(self.acknowledged)
