@@ -89,7 +89,7 @@ fn fetch(broker: &Arc<Broker>, request: Request<FetchRequest>) -> Outcome {
     match waiting.attempt(!may_wait) {
         Some(response) => request.respond(response),
         None => {
-            Parking { waiting, request: request.into_parked() }.park();
+            Box::new(Parking { waiting, request: request.into_parked() }).park();
             Outcome::Parked
         }
     }
@@ -769,6 +769,10 @@ fn recount(state: &SessionState, numbers: &[u32], watcher: &Arc<Watcher>) {
     }
 }
 
+/// How often a fetch that was told of enough, and could not read it, looks again before it is answered with
+/// what there is.
+const MAX_LOOKS: usize = 8;
+
 /// A fetch on its way to wait.
 #[derive(Debug)]
 struct Parking {
@@ -777,11 +781,40 @@ struct Parking {
 }
 
 impl Parking {
-    /// Waits; goes on at once if there is enough by now.
-    fn park(mut self) {
-        let broker = Arc::clone(&self.waiting.broker);
+    /// Waits; looks again at once if there is enough by now.
+    fn park(mut self: Box<Self>) {
+        for _ in 0..MAX_LOOKS {
+            let watcher = self.subscribe();
+            let broker = Arc::clone(&self.waiting.broker);
+            let limits = self.waiting.limits;
+            match watcher.wait(limits.min_bytes.max(1), self) {
+                Ok(wait) => {
+                    let watcher = Arc::downgrade(&watcher);
+                    broker.timers.schedule(limits.deadline, move || {
+                        if let Some(watcher) = watcher.upgrade()
+                            && let Some(wake) = watcher.end_wait(wait)
+                        {
+                            wake.wake();
+                        }
+                    });
+                    return;
+                }
+                Err(parking) => self = parking,
+            }
+            if let Some(response) = self.look(false) {
+                return self.request.respond(response);
+            }
+        }
+        // What was announced cannot be read: the reader comes again, and others get their turn.
+        if let Some(response) = self.look(true) {
+            self.request.respond(response);
+        }
+    }
+
+    /// Makes sure that all its partitions tell the watcher of their news.
+    fn subscribe(&mut self) -> Arc<Watcher> {
         let limits = self.waiting.limits;
-        let watcher = match &mut self.waiting.scope {
+        match &mut self.waiting.scope {
             Scope::Session { session, .. } => Arc::clone(&session.watcher),
             Scope::Sessionless { slots, watcher } => {
                 let watcher = watcher.insert(Arc::default());
@@ -796,25 +829,11 @@ impl Parking {
                 }
                 Arc::clone(watcher)
             }
-        };
-        match watcher.wait(limits.min_bytes.max(1), Box::new(self)) {
-            Ok(wait) => {
-                let watcher = Arc::downgrade(&watcher);
-                broker.timers.schedule(limits.deadline, move || {
-                    if let Some(watcher) = watcher.upgrade()
-                        && let Some(wake) = watcher.end_wait(wait)
-                    {
-                        wake.wake();
-                    }
-                });
-            }
-            Err(wake) => wake.wake(),
         }
     }
-}
 
-impl Wake for Parking {
-    fn wake(mut self: Box<Self>) {
+    /// The answer, if there is enough or, `at_last`, whatever there is.
+    fn look(&mut self, at_last: bool) -> Option<FetchResponse> {
         if let Scope::Sessionless { slots, watcher } = &mut self.waiting.scope
             && let Some(watcher) = watcher.take()
         {
@@ -823,7 +842,13 @@ impl Wake for Parking {
             }
         }
         let is_over = self.waiting.broker.clock.now() >= self.waiting.limits.deadline;
-        match self.waiting.attempt(is_over) {
+        self.waiting.attempt(at_last || is_over)
+    }
+}
+
+impl Wake for Parking {
+    fn wake(mut self: Box<Self>) {
+        match self.look(false) {
             Some(response) => self.request.respond(response),
             None => self.park(),
         }

@@ -109,23 +109,23 @@ impl Watcher {
         state.take_satisfied()
     }
 
-    /// Lets `wake` wait until `min_bytes` are readable. If they are already it is given back.
+    /// Lets `wake` wait until `min_bytes` are readable.
     ///
     /// # Errors
-    /// `wake`, to be woken at once.
-    pub(crate) fn wait(
+    /// `wake`, if they are already: it is to look at once.
+    pub(crate) fn wait<W: Wake + 'static>(
         &self,
         min_bytes: u64,
-        wake: Box<dyn Wake>,
-    ) -> Result<WaitId, Box<dyn Wake>> {
+        wake: Box<W>,
+    ) -> Result<WaitId, Box<W>> {
         let mut state = self.state.lock();
+        if state.bytes >= min_bytes {
+            return Err(wake);
+        }
         state.waits += 1;
         let id = WaitId(state.waits);
         state.waiting = Some(Waiting { min_bytes, wake });
-        match state.take_satisfied() {
-            Some(wake) => Err(wake),
-            None => Ok(id),
-        }
+        Ok(id)
     }
 
     /// Ends the wait `id` if it still goes on; its timer does this.
@@ -262,6 +262,8 @@ mod tests {
         assert!(b.tell_readable(39).is_none());
         b.tell_readable(40).expect("100 are").wake();
         assert_eq!(*count.lock(), 1);
+        let woken = Box::new(Woken(Arc::clone(&count)));
+        watcher.wait(100, woken).expect_err("they still are there").wake();
         let mut ready = Vec::new();
         watcher.take_ready(&mut ready);
         assert_eq!(ready, [0, 1], "each once");
