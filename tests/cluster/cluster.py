@@ -47,9 +47,13 @@ class Ensemble:
         self.folder = pathlib.Path(folder)
         first = free_row(servers)
         self.ports = list(range(first, first + servers))
-        done = subprocess.run([PEER, "zookeeper", self.folder, "--port", str(first), "--servers", str(servers)], capture_output=True)
-        assert done.returncode == 0, done.stderr.decode(errors="replace")
         self.servers = ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        self.start()
+
+    def start(self):
+        command = [PEER, "zookeeper", self.folder, "--port", str(self.ports[0]), "--servers", str(len(self.ports))]
+        done = subprocess.run(command, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode(errors="replace")
 
     def stop(self):
         subprocess.run([PEER, "kill", self.folder])
@@ -184,6 +188,68 @@ def answer(s):
     return exactly(struct.unpack(">i", exactly(4))[0])
 
 
+class Door:
+    """The way to ZooKeeper for one broker, which can be shut."""
+
+    def __init__(self, port):
+        self.target, self.open, self.pairs = port, True, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target), 5)
+            except OSError:
+                near.close()
+                continue
+            far.settimeout(None)
+            self.pairs += [near, far]
+            if not self.open:
+                self.cut()
+                continue
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self.carry, args=(source, sink), daemon=True).start()
+
+    @staticmethod
+    def carry(source, sink):
+        try:
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+        except OSError:
+            pass
+        for s in (source, sink):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def cut(self):
+        for s in self.pairs:
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            s.close()
+        self.pairs.clear()
+
+    def shut(self):
+        self.open = False
+        self.cut()
+
+    def unlock(self):
+        self.open = True
+
+    def close(self):
+        self.shut()
+        self.listener.close()
+
+
 # Brokers ------------------------------------------------------------------------------------------------
 
 class Broker:
@@ -216,6 +282,9 @@ class Broker:
 
     def is_up(self):
         return self.process is not None and self.process.poll() is None
+
+    def serves(self):
+        return self.is_up() and not self.frozen
 
     def kill(self):
         self.process.kill()
@@ -318,7 +387,7 @@ class Cluster:
 
     def up(self):
         """Those that run and are not frozen."""
-        return [broker for broker in self.brokers.values() if broker.is_up() and not broker.frozen]
+        return [broker for broker in self.brokers.values() if broker.serves()]
 
     def start(self):
         for broker in self.brokers.values():
@@ -361,7 +430,7 @@ class Cluster:
         wait_for(lambda: all(len(b.metadata()["topics"].get(topic, {})) == partitions for b in self.up()), f"{topic} to be known")
 
     def leader(self, topic, partition=0):
-        return self[self.wait(topic, "a living leader", lambda p: p["leader"] in self.brokers and self[p["leader"]].is_up(), partition)["leader"]]
+        return self[self.wait(topic, "a living leader", lambda p: p["leader"] in self.brokers and self[p["leader"]].serves(), partition)["leader"]]
 
     def send(self, topic, values, acks=-1, partition=0, leader=None):
         """One attempt at the leader: (error code, base offset); None for acks=0, which is not answered."""
@@ -434,7 +503,7 @@ class Load(threading.Thread):
         while not self.ending:
             try:
                 leader = self.cluster[self.find()]
-                with Wire(leader.port, timeout=10) as wire:
+                with Wire(leader.port, timeout=3) as wire:
                     while not self.ending:
                         reply = wire.ask(produce(self.topic, batch(record(b"%d" % self.number), 1), acks=self.acks, partition=self.partition))
                         if reply is None:
@@ -459,7 +528,7 @@ class Load(threading.Thread):
         for broker in self.cluster.up():
             try:
                 leader = broker.metadata()["topics"][self.topic][self.partition]["leader"]
-                if leader in self.cluster.brokers and self.cluster[leader].is_up():
+                if leader in self.cluster.brokers and self.cluster[leader].serves():
                     return leader
             except OSError:
                 continue

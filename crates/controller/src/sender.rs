@@ -4,7 +4,7 @@ use crate::channel::{ControlChannel, ControlRequest, ControlResponse};
 use model::BrokerId;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Kafka's pause between two tries.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
@@ -18,10 +18,18 @@ pub(crate) struct Report {
     pub(crate) response: ControlResponse,
 }
 
+/// What is queued.
+#[derive(Debug)]
+enum Item {
+    Tell(u64, ControlRequest),
+    /// Everything before it was answered.
+    Mark(oneshot::Sender<()>),
+}
+
 /// Dropping it ends its task; what is queued is not sent any more.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    queue: mpsc::UnboundedSender<(u64, ControlRequest)>,
+    queue: mpsc::UnboundedSender<Item>,
     task: tokio::task::AbortHandle,
 }
 
@@ -37,9 +45,16 @@ impl Sender {
         channel: Arc<dyn ControlChannel>,
         reports: mpsc::UnboundedSender<Report>,
     ) -> Self {
-        let (queue, mut requests) = mpsc::unbounded_channel::<(u64, ControlRequest)>();
+        let (queue, mut items) = mpsc::unbounded_channel::<Item>();
         let task = tokio::spawn(async move {
-            while let Some((sequence, request)) = requests.recv().await {
+            while let Some(item) = items.recv().await {
+                let (sequence, request) = match item {
+                    Item::Tell(sequence, request) => (sequence, request),
+                    Item::Mark(reached) => {
+                        let _ = reached.send(());
+                        continue;
+                    }
+                };
                 let response = loop {
                     match channel.send(request.clone()).await {
                         Ok(response) => break response,
@@ -56,6 +71,13 @@ impl Sender {
     }
 
     pub(crate) fn send(&self, sequence: u64, request: ControlRequest) {
-        let _ = self.queue.send((sequence, request));
+        let _ = self.queue.send(Item::Tell(sequence, request));
+    }
+
+    /// Resolves when the broker has done everything that it was told until now, or will not be told.
+    pub(crate) fn is_done(&self) -> oneshot::Receiver<()> {
+        let (reached, done) = oneshot::channel();
+        let _ = self.queue.send(Item::Mark(reached));
+        done
     }
 }

@@ -461,7 +461,9 @@ impl Driver {
                 let _ = reply.send(self.alter_partition(request, version).await);
             }
             Command::ControlledShutdown { request, reply } => {
-                let _ = reply.send(self.controlled_shutdown(request).await);
+                let id = BrokerId(request.broker_id);
+                let response = self.controlled_shutdown(request).await;
+                self.answer_once_others_know(id, response, reply);
             }
             Command::LogDirectoryFailed => self.announce_log_dir_failure().await,
             Command::Stop { .. } => unreachable!("handled by the caller"),

@@ -3,9 +3,13 @@
 use super::failover::StateWrite;
 use super::*;
 use crate::context::elected;
+use crate::handle::ReplyTo;
 use crate::znodes::StateNode;
 use protocol::messages::controlled_shutdown_response::RemainingPartition;
 use protocol::messages::{ControlledShutdownRequest, ControlledShutdownResponse};
+
+/// How long a broker that stops waits for brokers that do not answer.
+const OTHERS_KNOW_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 impl Driver {
     pub(super) async fn controlled_shutdown(
@@ -54,6 +58,30 @@ impl Driver {
             remaining_partitions: remaining_partitions.collect(),
             ..ControlledShutdownResponse::default()
         }
+    }
+
+    /// Answers when the other brokers have done what they were told, or after [`OTHERS_KNOW_WITHIN`]:
+    /// whoever stops on this answer is then missed by nobody, also if it is the controller itself, whose
+    /// queues end with it. Kafka answers when the requests are queued.
+    pub(super) fn answer_once_others_know(
+        &self,
+        leaving: BrokerId,
+        response: ControlledShutdownResponse,
+        reply: ReplyTo<ControlledShutdownResponse>,
+    ) {
+        let senders = self.active.iter().flat_map(|active| &active.senders);
+        let others: Vec<_> =
+            senders.filter(|(id, _)| **id != leaving).map(|(_, sender)| sender.is_done()).collect();
+        tokio::spawn(async move {
+            let all = async {
+                for done in others {
+                    // An error: that broker is gone, or we are not controller any more.
+                    let _ = done.await;
+                }
+            };
+            let _ = tokio::time::timeout(OTHERS_KNOW_WITHIN, all).await;
+            let _ = reply.send(response);
+        });
     }
 
     async fn hand_over(&mut self, id: BrokerId) -> Result<(), Stopped> {
