@@ -27,15 +27,23 @@ const PRODUCE_VERSION: i16 = 9;
 const FETCH_VERSION: i16 = 12;
 const LARGE_REQUEST: usize = 8 << 10;
 
-/// Closed-loop produce.
+/// Where a load goes.
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct ProduceOptions {
+pub(crate) struct Target {
     /// Broker.
     #[arg(long, default_value = "127.0.0.1:9092")]
     pub(crate) address: SocketAddr,
-    /// Topic with one partition; created if missing.
+    /// Topic with one partition; loads that write create it if it is missing.
     #[arg(long, default_value = "bench")]
     pub(crate) topic: String,
+}
+
+/// Closed-loop produce.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct ProduceOptions {
+    /// Where.
+    #[command(flatten)]
+    pub(crate) target: Target,
     /// Connections.
     #[arg(long, default_value_t = 1)]
     pub(crate) connections: usize,
@@ -65,12 +73,9 @@ pub(crate) struct ProduceOptions {
 /// Reading a partition from its start to its end.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct FetchOptions {
-    /// Broker.
-    #[arg(long, default_value = "127.0.0.1:9092")]
-    pub(crate) address: SocketAddr,
-    /// Topic; partition 0 is read.
-    #[arg(long, default_value = "bench")]
-    pub(crate) topic: String,
+    /// Where.
+    #[command(flatten)]
+    pub(crate) target: Target,
     /// Consumers, each reading everything.
     #[arg(long, default_value_t = 1)]
     pub(crate) connections: usize,
@@ -85,12 +90,9 @@ pub(crate) struct FetchOptions {
 /// Open-loop end-to-end latency.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct LatencyOptions {
-    /// Broker.
-    #[arg(long, default_value = "127.0.0.1:9092")]
-    pub(crate) address: SocketAddr,
-    /// Topic with one partition; created if missing.
-    #[arg(long, default_value = "latency")]
-    pub(crate) topic: String,
+    /// Where.
+    #[command(flatten)]
+    pub(crate) target: Target,
     /// Records a second.
     #[arg(long, default_value_t = 10_000)]
     pub(crate) rate: u64,
@@ -292,7 +294,7 @@ fn check_produced(answer: Bytes) -> Result<(), BenchError> {
 
 /// Sends batches, `in_flight` at a time on each connection.
 pub(crate) fn produce(options: &ProduceOptions) -> Result<Measured, BenchError> {
-    create_topic(options.address, &options.topic)?;
+    create_topic(options.target.address, &options.target.topic)?;
     let batch = batch(options.records, options.record_bytes, codec(&options.codec)?);
     let tasks =
         (0..options.connections).map(|_| produce_on(options.clone(), batch.clone())).collect();
@@ -301,19 +303,19 @@ pub(crate) fn produce(options: &ProduceOptions) -> Result<Measured, BenchError> 
 
 /// Creates the topic, sends one batch and waits for its acknowledgement.
 pub(crate) fn produce_one(options: &ProduceOptions) -> Result<(), BenchError> {
-    create_topic(options.address, &options.topic)?;
+    create_topic(options.target.address, &options.target.topic)?;
     let batch = batch(options.records, options.record_bytes, codec(&options.codec)?);
     runtime()?.block_on(async {
-        let mut connection = Connection::open(options.address).await?;
-        connection.send(&produce_frame(&options.topic, &batch, options.acks, 1)).await?;
+        let mut connection = Connection::open(options.target.address).await?;
+        connection.send(&produce_frame(&options.target.topic, &batch, options.acks, 1)).await?;
         check_produced(connection.receive().await?)
     })
 }
 
 async fn produce_on(options: ProduceOptions, batch: Bytes) -> Result<Measured, BenchError> {
     let clock = SystemClock::new();
-    let mut connection = Connection::open(options.address).await?;
-    let request = produce_frame(&options.topic, &batch, options.acks, 1);
+    let mut connection = Connection::open(options.target.address).await?;
+    let request = produce_frame(&options.target.topic, &batch, options.acks, 1);
     let mut measured = Measured::default();
     let mut sent = VecDeque::with_capacity(options.in_flight);
     let mut wanted = options.in_flight;
@@ -405,12 +407,14 @@ pub(crate) fn fetch(options: &FetchOptions) -> Result<Measured, BenchError> {
 
 async fn fetch_on(options: FetchOptions) -> Result<Measured, BenchError> {
     let clock = SystemClock::new();
-    let mut connection = Connection::open(options.address).await?;
+    let mut connection = Connection::open(options.target.address).await?;
     let mut measured = Measured::default();
     let mut offset = Offset(0);
     loop {
         let sent = clock.now();
-        connection.send(&fetch_frame(&options.topic, offset, options.fetch_bytes, 100)).await?;
+        connection
+            .send(&fetch_frame(&options.target.topic, offset, options.fetch_bytes, 100))
+            .await?;
         let (records, high_watermark) = fetched(connection.receive().await?)?;
         measured.latency.record(clock.now().since(sent));
         measured.requests += 1;
@@ -433,12 +437,12 @@ async fn fetch_on(options: FetchOptions) -> Result<Measured, BenchError> {
 /// One thread looks at the clock and at both sockets in turn and never sleeps: what is measured has no
 /// wake-up of the client in it, and no record is sent late because a consumer was woken first.
 pub(crate) fn latency(options: &LatencyOptions) -> Result<Measured, BenchError> {
-    create_topic(options.address, &options.topic)?;
-    let mut consumer = PolledConnection::open(options.address)?;
-    let producer = PolledConnection::open(options.address)?;
-    consumer.send(&fetch_frame(&options.topic, Offset(0), 1 << 20, 0))?;
+    create_topic(options.target.address, &options.target.topic)?;
+    let mut consumer = PolledConnection::open(options.target.address)?;
+    let producer = PolledConnection::open(options.target.address)?;
+    consumer.send(&fetch_frame(&options.target.topic, Offset(0), 1 << 20, 0))?;
     let (_, mut offset) = fetched(consumer.wait()?)?;
-    consumer.send(&fetch_frame(&options.topic, offset, 1 << 20, 500))?;
+    consumer.send(&fetch_frame(&options.target.topic, offset, 1 << 20, 500))?;
 
     let clock = SystemClock::new();
     let count = options.rate * options.seconds;
@@ -470,7 +474,7 @@ pub(crate) fn latency(options: &LatencyOptions) -> Result<Measured, BenchError> 
         measured.requests += 1;
         measured.bytes += records.len() as u64;
         offset = next_offset(&records).unwrap_or(offset);
-        consumer.send(&fetch_frame(&options.topic, offset, 1 << 20, 500))?;
+        consumer.send(&fetch_frame(&options.target.topic, offset, 1 << 20, 500))?;
     }
     measured.elapsed = clock.now().0;
     Ok(measured)
@@ -512,7 +516,7 @@ impl<'a> Pace<'a> {
             let mut builder = RecordBatchBuilder::new();
             builder.append(Some(now()), None, Some(&self.value)).expect("one record fits");
             let batch = builder.build().expect("one record fits");
-            let (topic, acks) = (&self.options.topic, self.options.acks);
+            let (topic, acks) = (&self.options.target.topic, self.options.acks);
             self.connection.send(&produce_frame(topic, &batch, acks, 1))?;
             self.sent += 1;
         }

@@ -3,7 +3,7 @@
 use crate::RunOptions;
 use crate::cpu;
 use crate::error::{BenchError, io};
-use crate::load::{self, FetchOptions, LatencyOptions, Measured, ProduceOptions};
+use crate::load::{self, FetchOptions, LatencyOptions, Measured, ProduceOptions, Target};
 use crate::report::{Bar, Limit, Report, Sample};
 use crate::servers::{Programs, Server, Subject, check_program, pause};
 use platform::Clock;
@@ -265,8 +265,7 @@ fn start_pinned(
 
 fn warm_up(server: &Server, options: &RunOptions) -> Result<(), BenchError> {
     let mut produce = ProduceOptions {
-        address: server.address,
-        topic: new_topic(),
+        target: Target { address: server.address, topic: new_topic() },
         connections: 10,
         in_flight: 5,
         record_bytes: 100,
@@ -279,7 +278,7 @@ fn warm_up(server: &Server, options: &RunOptions) -> Result<(), BenchError> {
     load::produce(&produce)?;
     (produce.records, produce.connections) = (140, 1);
     load::produce(&produce)?;
-    server.delete_topic(&produce.topic)
+    server.delete_topic(&produce.target.topic)
 }
 
 /// A name that was not used before in this run.
@@ -362,8 +361,7 @@ fn produce(
     codec: &str,
 ) -> Result<Figures, BenchError> {
     let mut produce = ProduceOptions {
-        address: server.address,
-        topic: new_topic(),
+        target: Target { address: server.address, topic: new_topic() },
         connections,
         in_flight,
         record_bytes: 100,
@@ -374,13 +372,13 @@ fn produce(
         acks: 1,
     };
     load::produce(&produce)?;
-    server.delete_topic(&produce.topic)?;
+    server.delete_topic(&produce.target.topic)?;
     server.wait_until_idle()?;
-    produce.topic = new_topic();
+    produce.target.topic = new_topic();
     produce.seconds = options.seconds;
-    load::create_topic(server.address, &produce.topic)?;
+    load::create_topic(server.address, &produce.target.topic)?;
     let (measured, used) = with_cpu(server, || load::produce(&produce))?;
-    server.delete_topic(&produce.topic)?;
+    server.delete_topic(&produce.target.topic)?;
     let cpu_us = used.as_secs_f64() * 1e6;
     Ok(Figures::from([
         ("requests/s", measured.requests_per_second()),
@@ -453,8 +451,7 @@ fn catch_up(
     consumers: usize,
 ) -> Result<Figures, BenchError> {
     let produce = ProduceOptions {
-        address: server.address,
-        topic: format!("catch-up-{consumers}"),
+        target: Target { address: server.address, topic: format!("catch-up-{consumers}") },
         connections: 1,
         in_flight: 5,
         record_bytes: 1000,
@@ -468,8 +465,7 @@ fn catch_up(
         load::produce(&produce)?;
     }
     let mut fetch = FetchOptions {
-        address: server.address,
-        topic: format!("catch-up-{consumers}"),
+        target: Target { address: server.address, topic: format!("catch-up-{consumers}") },
         connections: consumers,
         fetch_bytes: 1 << 20,
         seconds: warm_up_seconds(server, options, round),
@@ -492,15 +488,14 @@ fn end_to_end(
 ) -> Result<Figures, BenchError> {
     let seconds = |seconds: f64| Duration::from_secs_f64(seconds.ceil()).as_secs();
     let mut latency = LatencyOptions {
-        address: server.address,
-        topic: new_topic(),
+        target: Target { address: server.address, topic: new_topic() },
         rate: 10_000,
         record_bytes: 100,
         seconds: seconds(warm_up_seconds(server, options, round)),
         acks,
     };
     load::latency(&latency)?;
-    latency.topic = new_topic();
+    latency.target.topic = new_topic();
     latency.seconds = seconds(options.seconds);
     let (measured, used) = with_cpu(server, || load::latency(&latency))?;
     Ok(Figures::from([
@@ -517,8 +512,7 @@ fn idle(
     since_start: &SystemClock,
 ) -> Result<Figures, BenchError> {
     let first = ProduceOptions {
-        address: server.address,
-        topic: "first".into(),
+        target: Target { address: server.address, topic: "first".into() },
         connections: 1,
         in_flight: 1,
         record_bytes: 100,
