@@ -2,7 +2,6 @@
 //! What a client reaches against it is the client's own limit.
 
 use crate::error::{BenchError, io};
-use crate::wire;
 use bytes::{Buf, Bytes, BytesMut};
 use bytestring::ByteString;
 use protocol::messages::api_versions_response::ApiVersion;
@@ -20,14 +19,25 @@ use protocol::messages::{
     ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, ProduceRequest,
     ProduceResponse,
 };
-use protocol::{ApiKey, Message, Reader, Records, RecordsPart, RequestHeader, Writer};
+use protocol::{
+    ApiKey, FileRange, Message, Reader, Records, RecordsFile, RecordsPart, RequestHeader, Segment,
+    Writer,
+};
+use rustix::net::SendFlags;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 use std::rc::Rc;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Records that it pretends to hold: batches of 1 MB, this many.
 const FETCH_BATCHES: i64 = 2_000;
 const RECORDS_PER_BATCH: i64 = 9_000;
+
+/// Kafka's default of `socket.send.buffer.bytes`: all brokers of a comparison have the same.
+const SOCKET_BUFFER: usize = 102_400;
 
 /// Answers until it is killed.
 pub(crate) fn serve(port: u16) -> Result<(), BenchError> {
@@ -38,7 +48,7 @@ pub(crate) fn serve(port: u16) -> Result<(), BenchError> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(io("listen"))?;
         let records = usize::try_from(RECORDS_PER_BATCH).expect("positive");
         let batch = crate::load::batch(records, 100, protocol::records::Compression::None);
-        let state = Rc::new(Null { port, batch });
+        let state = Rc::new(Null { port, batch: without_base_offset(&batch)? });
         loop {
             let (stream, _) = listener.accept().await.map_err(io("accept"))?;
             // A client that goes away is no reason to say anything.
@@ -50,16 +60,69 @@ pub(crate) fn serve(port: u16) -> Result<(), BenchError> {
 
 struct Null {
     port: u16,
-    batch: Bytes,
+    /// What it has for readers, without the base offset, in a file: nothing is sent more cheaply.
+    batch: FileRange,
+}
+
+#[derive(Debug)]
+struct TemporaryFile(File);
+
+impl RecordsFile for TemporaryFile {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], position: u64) -> std::io::Result<()> {
+        self.0.read_exact_at(buffer, position)
+    }
+}
+
+fn without_base_offset(batch: &[u8]) -> Result<FileRange, BenchError> {
+    const BASE_OFFSET_BYTES: usize = 8;
+    let file = tempfile::tempfile().map_err(io("temporary file"))?;
+    file.write_all_at(batch, 0).map_err(io("temporary file"))?;
+    Ok(FileRange {
+        file: Arc::new(TemporaryFile(file)),
+        position: BASE_OFFSET_BYTES as u64,
+        length: batch.len() - BASE_OFFSET_BYTES,
+    })
+}
+
+async fn send(stream: &TcpStream, mut bytes: &[u8], flags: SendFlags) -> Result<(), BenchError> {
+    while !bytes.is_empty() {
+        let sent = when_writable(stream, || rustix::net::send(stream, bytes, flags)).await?;
+        bytes = &bytes[sent..];
+    }
+    Ok(())
+}
+
+async fn send_file(stream: &TcpStream, range: &FileRange) -> Result<(), BenchError> {
+    let file = range.file.descriptor().expect("it is a file of the operating system");
+    let mut position = range.position;
+    let end = position + range.length as u64;
+    while position < end {
+        let missing = usize::try_from(end - position).expect("a batch fits into memory");
+        let send = || rustix::fs::sendfile(stream, file, Some(&mut position), missing);
+        when_writable(stream, send).await?;
+    }
+    Ok(())
+}
+
+async fn when_writable(
+    stream: &TcpStream,
+    mut call: impl FnMut() -> rustix::io::Result<usize>,
+) -> Result<usize, BenchError> {
+    stream.async_io(Interest::WRITABLE, || call().map_err(Into::into)).await.map_err(io("send"))
 }
 
 impl Null {
     async fn answer_all(&self, mut stream: TcpStream) -> Result<(), BenchError> {
         stream.set_nodelay(true).map_err(io("TCP_NODELAY"))?;
+        rustix::net::sockopt::set_socket_send_buffer_size(&stream, SOCKET_BUFFER)
+            .map_err(|error| io("SO_SNDBUF")(error.into()))?;
         let mut input = BytesMut::with_capacity(1 << 18);
-        let mut output = Vec::new();
+        let (mut segments, mut output) = (Vec::new(), Vec::new());
         while stream.read_buf(&mut input).await.map_err(io("receive"))? > 0 {
-            output.clear();
             while let Some(length) = input.get(..4) {
                 let length = u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
                 if input.len() < 4 + length {
@@ -67,9 +130,20 @@ impl Null {
                     break;
                 }
                 input.advance(4);
-                output.extend_from_slice(&self.answer(input.split_to(length).freeze())?);
+                self.answer(input.split_to(length).freeze(), &mut segments)?;
             }
-            stream.write_all(&output).await.map_err(io("send"))?;
+            output.clear();
+            for segment in segments.drain(..) {
+                match segment {
+                    Segment::Bytes(bytes) => output.extend_from_slice(&bytes),
+                    Segment::File(range) => {
+                        send(&stream, &output, SendFlags::MORE).await?;
+                        output.clear();
+                        send_file(&stream, &range).await?;
+                    }
+                }
+            }
+            send(&stream, &output, SendFlags::empty()).await?;
         }
         Ok(())
     }
@@ -78,7 +152,7 @@ impl Null {
         clippy::wildcard_enum_match_arm,
         reason = "a client of the benchmark asks nothing else"
     )]
-    fn answer(&self, frame: Bytes) -> Result<Bytes, BenchError> {
+    fn answer(&self, frame: Bytes, into: &mut Vec<Segment>) -> Result<(), BenchError> {
         let wrong = |error: protocol::DecodeError| BenchError::Protocol(error.to_string());
         let mut reader = Reader::new(frame);
         let header = RequestHeader::decode(&mut reader).map_err(wrong)?;
@@ -87,30 +161,30 @@ impl Null {
             ApiKey::Produce => {
                 let request = ProduceRequest::decode(&mut reader, version).map_err(wrong)?;
                 if request.acks == 0 {
-                    return Ok(Bytes::new());
+                    return Ok(());
                 }
-                respond(&header, &produced(&request))
+                respond(&header, &produced(&request), into)
             }
             ApiKey::Fetch => {
                 let request = FetchRequest::decode(&mut reader, version).map_err(wrong)?;
-                respond(&header, &self.fetched(&request))
+                respond(&header, &self.fetched(&request), into)
             }
             ApiKey::ListOffsets => {
                 let request = ListOffsetsRequest::decode(&mut reader, version).map_err(wrong)?;
-                respond(&header, &listed(&request))
+                respond(&header, &listed(&request), into)
             }
             ApiKey::Metadata => {
                 let request = MetadataRequest::decode(&mut reader, version).map_err(wrong)?;
-                respond(&header, &self.described(&request))
+                respond(&header, &self.described(&request), into)
             }
             ApiKey::CreateTopics => {
                 let request = CreateTopicsRequest::decode(&mut reader, version).map_err(wrong)?;
                 let created =
                     |name| CreatableTopicResult { name, ..CreatableTopicResult::default() };
                 let topics = request.topics.into_iter().map(|topic| created(topic.name)).collect();
-                respond(&header, &CreateTopicsResponse { topics, ..Default::default() })
+                respond(&header, &CreateTopicsResponse { topics, ..Default::default() }, into)
             }
-            ApiKey::ApiVersions => respond(&header, &versions()),
+            ApiKey::ApiVersions => respond(&header, &versions(), into),
             other => {
                 Err(BenchError::Protocol(format!("the null broker has no answer to {other:?}")))
             }
@@ -122,9 +196,9 @@ impl Null {
             let batch = offset / RECORDS_PER_BATCH;
             let mut records = Records::default();
             if batch < FETCH_BATCHES {
-                let mut copy = BytesMut::from(self.batch.as_ref());
-                copy[..8].copy_from_slice(&(batch * RECORDS_PER_BATCH).to_be_bytes());
-                records.push(RecordsPart::Bytes(copy.freeze()));
+                let base = (batch * RECORDS_PER_BATCH).to_be_bytes();
+                records.push(RecordsPart::Bytes(Bytes::copy_from_slice(&base)));
+                records.push(RecordsPart::File(self.batch.clone()));
             }
             let end = FETCH_BATCHES * RECORDS_PER_BATCH;
             PartitionData {
@@ -173,7 +247,11 @@ impl Null {
     }
 }
 
-fn respond<M: Message>(header: &RequestHeader, body: &M) -> Result<Bytes, BenchError> {
+fn respond<M: Message>(
+    header: &RequestHeader,
+    body: &M,
+    into: &mut Vec<Segment>,
+) -> Result<(), BenchError> {
     let wrong = |error: protocol::EncodeError| BenchError::Protocol(error.to_string());
     let mut writer = Writer::new_frame();
     protocol::encode_response_header(
@@ -184,7 +262,7 @@ fn respond<M: Message>(header: &RequestHeader, body: &M) -> Result<Bytes, BenchE
     )
     .map_err(wrong)?;
     body.encode(&mut writer, header.api_version).map_err(wrong)?;
-    Ok(wire::finish(writer))
+    writer.finish_frame_into(|segment| into.push(segment)).map_err(wrong)
 }
 
 fn produced(request: &ProduceRequest) -> ProduceResponse {
