@@ -27,6 +27,7 @@ use bytes::Bytes;
 use model::{Offset, ProducerEpoch, ProducerId, Sequence, Timestamp};
 use std::borrow::Cow;
 use std::fmt;
+use usual::Usual;
 
 /// Who appends. Followers do not validate: see [`verified`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -509,6 +510,22 @@ impl<'r> Walk<'r> {
         timestamp
     }
 
+    /// Judges all records of a batch together; false, and nothing has happened, if one may have to be
+    /// refused, which is for [`Walk::record`] to say.
+    fn takes(&mut self, usual: &Usual) -> bool {
+        // Of what the rules ask of timestamps the outermost two tell all.
+        let refuses = |timestamp| {
+            self.rules.refusal(self.batch_type, timestamp, usual.all_have_keys).is_some()
+        };
+        if refuses(usual.min_timestamp) || refuses(usual.max_timestamp) {
+            return false;
+        }
+        self.first_timestamp_delta = usual.first_timestamp_delta;
+        self.max_timestamp = usual.max_timestamp;
+        self.index = usual.count;
+        true
+    }
+
     /// Judges a batch by its header alone.
     fn trust(&mut self, header: &BatchHeader) {
         self.record(header.base_timestamp, true);
@@ -579,7 +596,10 @@ fn walk_any(
     walk: &mut Walk<'_>,
 ) -> Result<(), ValidationError> {
     match codec {
-        Compression::None => walk_plain(header, payload, walk, |_, _| Ok(())),
+        Compression::None => match Usual::of(header, payload) {
+            Some(usual) if walk.takes(&usual) => Ok(()),
+            Some(_) | None => walk_plain(header, payload, walk, |_, _| Ok(())),
+        },
         Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd => {
             walk_compressed(header, codec, payload, walk)
         }
@@ -773,3 +793,4 @@ fn convert(
 
 #[cfg(test)]
 mod tests;
+mod usual;

@@ -4,13 +4,31 @@
 /// Bits beyond the 32nd are dropped, as in Kafka's reader.
 #[inline]
 pub(crate) fn read_i32(bytes: &[u8], at: &mut usize) -> Option<i32> {
+    match read_short(bytes, at) {
+        Some(raw) => Some(zigzag_i32(raw)),
+        None => read_long_i32(bytes, at),
+    }
+}
+
+/// Reads what takes one or two bytes, which is nearly everything in a record.
+#[inline]
+fn read_short(bytes: &[u8], at: &mut usize) -> Option<u32> {
     let first = *bytes.get(*at)?;
     if first < 0x80 {
         *at += 1;
-        return Some(zigzag_i32(u32::from(first)));
+        return Some(u32::from(first));
     }
-    let mut value = u32::from(first & 0x7f);
-    for place in 1..5 {
+    let second = *bytes.get(*at + 1)?;
+    if second >= 0x80 {
+        return None;
+    }
+    *at += 2;
+    Some(u32::from(first & 0x7f) | u32::from(second) << 7)
+}
+
+fn read_long_i32(bytes: &[u8], at: &mut usize) -> Option<i32> {
+    let mut value = 0;
+    for place in 0..5 {
         let byte = *bytes.get(*at + place)?;
         value |= u32::from(byte & 0x7f) << (7 * place);
         if byte < 0x80 {
@@ -24,6 +42,13 @@ pub(crate) fn read_i32(bytes: &[u8], at: &mut usize) -> Option<i32> {
 /// Reads an i64 at `*at` and moves past it; `None` if it does not end within the bytes or in 10 bytes.
 #[inline]
 pub(crate) fn read_i64(bytes: &[u8], at: &mut usize) -> Option<i64> {
+    match read_short(bytes, at) {
+        Some(raw) => Some(zigzag_i64(u64::from(raw))),
+        None => read_long_i64(bytes, at),
+    }
+}
+
+fn read_long_i64(bytes: &[u8], at: &mut usize) -> Option<i64> {
     let mut value = 0u64;
     for place in 0..10 {
         let byte = *bytes.get(*at + place)?;
