@@ -8,7 +8,7 @@
 use crate::pending::PendingAppend;
 use bytes::Bytes;
 use model::{LeaderEpoch, Offset, Timestamp};
-use protocol::records::validate::ValidatedBatches;
+use protocol::records::validate::Validated;
 
 /// Who wrote the batches; decides which checks apply. Kafka's `AppendOrigin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +22,10 @@ pub enum AppendOrigin {
 /// What to append.
 #[derive(Debug)]
 pub enum AppendRecords {
-    /// Batches for which this broker, as leader, assigns offsets and the leader epoch.
+    /// A batch to which this broker, as leader, gives offsets and the leader epoch.
     Assign {
-        /// The batches, checked by [`protocol::records::validate::validate`].
-        batches: ValidatedBatches,
+        /// The batch, checked by [`protocol::records::validate::validate`].
+        validated: Validated,
         /// The leader's epoch.
         leader_epoch: LeaderEpoch,
         /// Who wrote them.

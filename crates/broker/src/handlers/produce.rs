@@ -24,6 +24,7 @@ use protocol::messages::produce_response::{
 };
 use protocol::records::validate::{self, Origin, ValidationError, ValidationErrorKind};
 use protocol::records::{LOG_OVERHEAD_BYTES, MAGIC_POSITION};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::AppendOrigin;
@@ -113,6 +114,43 @@ fn look_through(mut rest: &[u8]) -> Result<bool, String> {
     Ok(false)
 }
 
+thread_local! {
+    /// The lists of answers that were sent, for the next: nearly every answer has one topic with one
+    /// partition, and a turn has hundreds of answers.
+    static SPARE_LISTS: RefCell<Vec<SpareLists>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Room for an answer of one partition; nothing is in it.
+struct SpareLists {
+    topics: Vec<TopicProduceResponse>,
+    partitions: Vec<PartitionProduceResponse>,
+}
+
+impl SpareLists {
+    fn new() -> Self {
+        Self { topics: Vec::with_capacity(1), partitions: Vec::with_capacity(1) }
+    }
+}
+
+/// So many are kept by a thread: as many requests as a turn executes.
+const MOST_SPARE_LISTS: usize = 256;
+
+fn keep_lists(response: ProduceResponse) {
+    let mut topics = response.responses;
+    let [topic] = topics.as_mut_slice() else { return };
+    let mut partitions = std::mem::take(&mut topic.partition_responses);
+    if topics.capacity() > 1 || partitions.capacity() > 1 {
+        return;
+    }
+    topics.clear();
+    partitions.clear();
+    SPARE_LISTS.with_borrow_mut(|spare| {
+        if spare.len() < MOST_SPARE_LISTS {
+            spare.push(SpareLists { topics, partitions });
+        }
+    });
+}
+
 fn skeleton(body: &ProduceRequest) -> Vec<TopicProduceResponse> {
     let partition = |data: &PartitionProduceData| PartitionProduceResponse {
         index: data.index,
@@ -121,6 +159,19 @@ fn skeleton(body: &ProduceRequest) -> Vec<TopicProduceResponse> {
         log_start_offset: -1,
         ..Default::default()
     };
+    if let [topic] = body.topic_data.as_slice()
+        && let [data] = topic.partition_data.as_slice()
+    {
+        let spare = SPARE_LISTS.with_borrow_mut(Vec::pop);
+        let SpareLists { mut topics, mut partitions } = spare.unwrap_or_else(SpareLists::new);
+        partitions.push(partition(data));
+        topics.push(TopicProduceResponse {
+            name: topic.name.clone(),
+            topic_id: topic.topic_id,
+            partition_responses: partitions,
+        });
+        return topics;
+    }
     body.topic_data
         .iter()
         .filter(|topic| !topic.partition_data.is_empty())
@@ -188,7 +239,7 @@ impl Progress {
             return Err(code.into());
         }
         let records = data.records.unwrap_or_default().to_bytes().unwrap_or_default();
-        validate::check_produce(version, &records)
+        let only = validate::check_produce(version, &records)
             .map_err(|error| Failure::from(error_codes::validation_error(error.kind)))?;
         if !matches!(self.acks, -1..=1) {
             return Err(ErrorCode::InvalidRequiredAcks.into());
@@ -198,13 +249,16 @@ impl Progress {
             return Err(ErrorCode::InvalidTopicException.into());
         }
         let rules = partition.topic.settings.load().checks.rules(Origin::Client, wall);
-        let batches = validate::validate(&records, &rules)
-            .map_err(|error| Failure::invalid(error, &partition))?;
-        if let Some(at) = batches.log_append_time {
+        let validated = match only {
+            Some(batch) => validate::validate_one(&records, &batch, &rules),
+            None => validate::validate(&records, &rules),
+        }
+        .map_err(|error| Failure::invalid(error, &partition))?;
+        if let Some(at) = validated.log_append_time {
             self.state.lock().place(slot).log_append_time_ms = at.0;
         }
         let append = Append {
-            batches,
+            validated,
             origin: AppendOrigin::Client,
             acks_all: self.acks == -1,
             leader_epoch: None,
@@ -284,6 +338,7 @@ impl Progress {
             let failed = state.failed;
             drop(state);
             self.finish(responder, &response, failed);
+            keep_lists(response);
         }
     }
 

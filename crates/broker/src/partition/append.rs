@@ -12,7 +12,7 @@ use super::{Isolation, Partition, Refusal, State};
 use crate::reactor::at_turn_end;
 use model::{Instant, LeaderEpoch, Offset, Timestamp};
 use parking_lot::MutexGuard;
-use protocol::records::validate::ValidatedBatches;
+use protocol::records::validate::Validated;
 use replication::{Action, Event};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,11 +22,11 @@ use storage::Verification;
 use storage::{AppendError, AppendOrigin, AppendRecords, AppendRequest, PendingAppend, Reserved};
 use tracing::error;
 
-/// Batches to append as leader.
+/// A batch to append as leader.
 #[derive(Debug)]
 pub(crate) struct Append {
-    /// The batches, validated.
-    pub(crate) batches: ValidatedBatches,
+    /// The batch, validated.
+    pub(crate) validated: Validated,
     /// Who wrote them.
     pub(crate) origin: AppendOrigin,
     /// Whether the answer waits until they are committed.
@@ -240,7 +240,7 @@ impl Partition {
         }
         let leader_epoch = led.leader.leader_epoch();
         let is_transactional = append.origin == AppendOrigin::Client
-            && append.batches.batches.iter().any(|b| b.header.attributes.is_transactional());
+            && append.validated.batch.iter().any(|b| b.header.attributes.is_transactional());
         // There is no transaction coordinator yet: no transaction can be opened, only continued.
         let verification = match is_transactional {
             true => Verification::Required(None),
@@ -248,7 +248,7 @@ impl Partition {
         };
         let reserved = led.log.reserve(AppendRequest {
             records: AppendRecords::Assign {
-                batches: append.batches,
+                validated: append.validated,
                 leader_epoch,
                 origin: append.origin,
                 verification,

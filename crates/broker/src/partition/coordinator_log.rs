@@ -67,12 +67,12 @@ impl Partition {
     ) {
         let now = self.topic.environment.clock.timestamp();
         let rules = self.topic.settings.load().checks.rules(Origin::Coordinator, now);
-        let batches = match validate::validate(batch, &rules) {
-            Ok(batches) => batches,
+        let validated = match validate::validate(batch, &rules) {
+            Ok(validated) => validated,
             Err(error) => return done(Err(error.into())),
         };
         let append = Append {
-            batches,
+            validated,
             origin: AppendOrigin::Coordinator,
             acks_all: true,
             leader_epoch: Some(leader_epoch),

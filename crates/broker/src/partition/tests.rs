@@ -117,7 +117,7 @@ impl World {
         let partition = self.partition();
         let rules = partition.topic.settings.load().checks.rules(Origin::Client, now);
         let append = Append {
-            batches: validate::validate(batch, &rules).unwrap(),
+            validated: validate::validate(batch, &rules).unwrap(),
             origin: AppendOrigin::Client,
             acks_all,
             leader_epoch: None,

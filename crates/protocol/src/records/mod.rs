@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! bytes -> Batches -> Batch -> BatchRecords -> Record      reading, any magic
-//! bytes -> validate::validate -> ValidatedBatches           a leader's append
+//! bytes -> validate::validate -> Validated                  a leader's append
 //! bytes -> convert::down_convert -> bytes                   fetches of version 0 to 3
 //! RecordBatchBuilder -> bytes                               writing, magic 2
 //! ```

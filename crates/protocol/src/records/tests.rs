@@ -120,7 +120,7 @@ proptest! {
         let input = fill(RecordBatchBuilder::new().compression(codec), &records);
         let rules = ValidationRules::new(Timestamp(5));
         let validated = validate(&input, &rules).unwrap();
-        let [batch] = &validated.batches[..] else { panic!("one batch") };
+        let batch = validated.batch.as_ref().unwrap();
         prop_assert_eq!(batch.payload.as_ptr(), input[61..].as_ptr());
         prop_assert_eq!(&batch.header.encode()[..], &input[..61]);
         let headers = ValidationRules { validation: RecordValidation::Headers, ..rules };
@@ -140,7 +140,7 @@ proptest! {
         let rules = ValidationRules::new(Timestamp(5));
         let new = validate(&old.records, &rules).unwrap();
         prop_assert_eq!(new.converted_records, records.len());
-        let [batch] = &new.batches[..] else { panic!("one batch") };
+        let batch = new.batch.as_ref().unwrap();
         prop_assert_eq!(batch.header.attributes.compression(), Ok(codec));
         let bytes = [&batch.header.encode()[..], &batch.payload].concat();
         let batch = Batches::new(&bytes).next().unwrap().unwrap();
@@ -169,7 +169,7 @@ fn a_marker_has_the_78_bytes_of_kafkas() {
     assert_eq!(ControlRecord::parse(&record), Ok(ControlRecord::EndTransaction(end)));
     let rules =
         ValidationRules { origin: Origin::Coordinator, ..ValidationRules::new(Timestamp(1)) };
-    assert_eq!(validate(&bytes, &rules).unwrap().batches[0].payload, bytes[61..]);
+    assert_eq!(validate(&bytes, &rules).unwrap().batch.unwrap().payload, bytes[61..]);
     assert!(validate(&bytes, &ValidationRules::new(Timestamp(1))).is_err(), "not from clients");
 }
 

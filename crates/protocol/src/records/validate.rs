@@ -131,22 +131,22 @@ impl ValidationRules {
     }
 }
 
-/// Batches ready for the log: offsets from 0, no leader epoch yet.
+/// What is ready for the log: offsets from 0, no leader epoch yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ValidatedBatches {
-    /// The batches; from a producer one, or none if it sent no whole batch.
-    pub batches: Vec<ValidatedBatch>,
+pub struct Validated {
+    /// What was sent, as one batch; none if there was no whole one.
+    pub batch: Option<ValidatedBatch>,
     /// The time that was stamped on the records, on a topic with log append time.
     pub log_append_time: Option<Timestamp>,
     /// Records that were rewritten from an older format.
     pub converted_records: usize,
 }
 
-impl ValidatedBatches {
-    /// Bytes of all batches.
+impl Validated {
+    /// Bytes of the batch.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        self.batches.iter().map(|batch| batch.header.size_bytes()).sum()
+        self.batch.as_ref().map_or(0, |batch| batch.header.size_bytes())
     }
 }
 
@@ -277,11 +277,13 @@ impl From<BuildError> for ValidationError {
 /// What a version of Produce may carry for one partition: from version 3 on exactly one batch of magic
 /// 2, and zstd only from version 7 on. Before the topic is looked at.
 ///
+/// Returns that batch, for [`validate_one`]; none before version 3.
+///
 /// # Errors
 /// [`ValidationError`] without record errors.
-pub fn check_produce(version: i16, records: &[u8]) -> Result<(), ValidationError> {
+pub fn check_produce(version: i16, records: &[u8]) -> Result<Option<Batch<'_>>, ValidationError> {
     if version < 3 {
-        return Ok(());
+        return Ok(None);
     }
     let mut batches = Batches::new(records);
     let is_old = |records: &[u8]| {
@@ -289,7 +291,7 @@ pub fn check_produce(version: i16, records: &[u8]) -> Result<(), ValidationError
             entry.is_some_and(|entry| matches!(entry.get(MAGIC_POSITION), Some(0 | 1)))
         })
     };
-    if is_old(records) {
+    if records.get(MAGIC_POSITION) != Some(&2) && is_old(records) {
         return Err(ValidationError::invalid(
             "produce requests from version 3 on may only contain record batches of magic 2",
         ));
@@ -307,7 +309,7 @@ pub fn check_produce(version: i16, records: &[u8]) -> Result<(), ValidationError
         Some(_) => Err(ValidationError::invalid(
             "produce requests from version 3 on may only contain one record batch per partition",
         )),
-        None => Ok(()),
+        None => Ok(Some(first)),
     }
 }
 
@@ -326,10 +328,7 @@ pub fn verified(records: &[u8]) -> impl Iterator<Item = Result<Batch<'_>, Record
 ///
 /// # Errors
 /// [`ValidationError`]; then nothing may be appended.
-pub fn validate(
-    input: &Bytes,
-    rules: &ValidationRules,
-) -> Result<ValidatedBatches, ValidationError> {
+pub fn validate(input: &Bytes, rules: &ValidationRules) -> Result<Validated, ValidationError> {
     let mut first = None;
     let mut more = false;
     let mut source = Compression::None;
@@ -343,18 +342,41 @@ pub fn validate(
         more |= first.is_some();
         first.get_or_insert(batch);
     }
-    let Some(first) = first else { return Ok(ValidatedBatches::default()) };
+    let Some(first) = first else { return Ok(Validated::default()) };
     if more && (first.magic() == 2 || source != Compression::None) {
         return Err(ValidationError::invalid("compressed or v2 records must be one batch"));
     }
+    validate_shaped(input, &first, source, rules)
+}
+
+/// As [`validate`], where `input` holds `batch` and no other.
+///
+/// # Errors
+/// [`ValidationError`]; then nothing may be appended.
+pub fn validate_one(
+    input: &Bytes,
+    batch: &Batch<'_>,
+    rules: &ValidationRules,
+) -> Result<Validated, ValidationError> {
+    check_shape(batch, rules)?;
+    validate_shaped(input, batch, batch.compression()?, rules)
+}
+
+/// Validates what starts with `first`, whose shape has been checked.
+fn validate_shaped(
+    input: &Bytes,
+    first: &Batch<'_>,
+    source: Compression,
+    rules: &ValidationRules,
+) -> Result<Validated, ValidationError> {
     let target = rules.compression.unwrap_or(source);
     let (batch, converted_records) = match first.header() {
-        Some(header) => (validate_v2(input, &first, header, target, rules)?, 0),
+        Some(header) => (validate_v2(input, first, header, target, rules)?, 0),
         None => convert(input, first.magic(), target, rules)?,
     };
     let log_append_time =
         (rules.timestamp_type == TimestampType::LogAppendTime).then_some(rules.now);
-    Ok(ValidatedBatches { batches: vec![batch], log_append_time, converted_records })
+    Ok(Validated { batch: Some(batch), log_append_time, converted_records })
 }
 
 /// What every batch must be, before it is known what becomes of it.

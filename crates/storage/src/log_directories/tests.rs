@@ -42,9 +42,9 @@ fn create(directories: &LogDirectories, topic: &str, partition: i32) -> Partitio
 fn append(log: &mut PartitionLog, value: &[u8]) -> Result<Offset, String> {
     let mut builder = RecordBatchBuilder::new();
     builder.append(Some(NOW), None, Some(value)).unwrap();
-    let batches = validate(&builder.build().unwrap(), &ValidationRules::new(NOW)).unwrap();
+    let validated = validate(&builder.build().unwrap(), &ValidationRules::new(NOW)).unwrap();
     let records = AppendRecords::Assign {
-        batches,
+        validated,
         leader_epoch: LeaderEpoch(0),
         origin: AppendOrigin::Client,
         verification: Verification::NotRequired,

@@ -12,7 +12,7 @@ use crate::snapshot;
 use crate::transaction_index::{ENTRY_BYTES, TransactionEntry};
 use bytes::Bytes;
 use model::{LeaderEpoch, Offset, Timestamp};
-use protocol::records::validate::{ValidatedBatches, verified};
+use protocol::records::validate::{Validated, verified};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ impl PartitionLog {
             return Err(AppendError::Offline);
         }
         match records {
-            AppendRecords::Assign { batches, leader_epoch, origin, verification } => {
-                self.reserve_assigned(batches, leader_epoch, origin, verification, now)
+            AppendRecords::Assign { validated, leader_epoch, origin, verification } => {
+                self.reserve_assigned(validated, leader_epoch, origin, verification, now)
             }
             AppendRecords::Replicate(bytes) => self.reserve_replicated(&bytes, now),
         }
@@ -77,21 +77,21 @@ impl PartitionLog {
 
     fn reserve_assigned(
         &mut self,
-        validated: ValidatedBatches,
+        validated: Validated,
         leader_epoch: LeaderEpoch,
         origin: AppendOrigin,
         verification: Verification,
         now: Timestamp,
     ) -> Result<Reserved, AppendError> {
         if origin == AppendOrigin::Client {
-            for batch in validated.batches.iter().filter(|batch| batch.header.producer_id >= 0) {
+            for batch in validated.batch.iter().filter(|batch| batch.header.producer_id >= 0) {
                 if let Some(duplicate) = self.producers.state.find_duplicate(&batch.header) {
                     return Ok(Reserved::Duplicate(duplicate));
                 }
             }
         }
         let mut next = self.reserved_end;
-        let numbered = validated.batches.into_iter().map(|mut batch| {
+        let numbered = validated.batch.into_iter().map(|mut batch| {
             let header = batch.assign(next, leader_epoch);
             let stored = StoredBatch::of_header(batch.header, 0);
             next = stored.next_offset();

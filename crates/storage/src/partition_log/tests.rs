@@ -89,9 +89,9 @@ fn request_in(leader_epoch: LeaderEpoch, bytes: Bytes, origin: AppendOrigin) -> 
     if origin == AppendOrigin::Coordinator {
         rules.origin = protocol::records::validate::Origin::Coordinator;
     }
-    let batches = validate(&bytes, &rules).unwrap();
+    let validated = validate(&bytes, &rules).unwrap();
     let records = AppendRecords::Assign {
-        batches,
+        validated,
         leader_epoch,
         origin,
         verification: Verification::NotRequired,

@@ -33,8 +33,8 @@ fn kind(input: &Bytes, rules: &ValidationRules) -> ValidationErrorKind {
     validate(input, rules).unwrap_err().kind
 }
 
-fn only(validated: ValidatedBatches) -> ValidatedBatch {
-    let [batch] = validated.batches.try_into().unwrap();
+fn only(validated: Validated) -> ValidatedBatch {
+    let batch = validated.batch.unwrap();
     let crc = batch.header.compute_crc(&batch.payload);
     assert_eq!(batch.header.crc, crc, "the checksum that goes to disk is right");
     assert_eq!(batch.header.size_bytes(), HEADER_BYTES + batch.payload.len());
@@ -83,7 +83,7 @@ fn a_cut_tail_is_dropped_and_nothing_is_no_error() {
     let longer: Bytes = [&bytes[..], &bytes[..20]].concat().into();
     assert_eq!(only(validate(&longer, &rules()).unwrap()).payload, bytes[61..]);
     for nothing in [Bytes::new(), bytes.slice(..60)] {
-        assert_eq!(validate(&nothing, &rules()), Ok(ValidatedBatches::default()));
+        assert_eq!(validate(&nothing, &rules()), Ok(Validated::default()));
     }
     let two: Bytes = [&bytes[..], &bytes].concat().into();
     assert_eq!(kind(&two, &rules()), InvalidRecord);
