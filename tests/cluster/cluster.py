@@ -78,9 +78,17 @@ class Ensemble:
         return sum(int(line.split()[1]) for port in self.ports for line in four_letter(port, b"mntr").decode().splitlines() if line.startswith("zk_watch_count"))
 
 
+GIVEN, GIVING = set(), threading.Lock()
+
+
 def free_row(servers):
-    """A port from which on the clients', and 1000 and 2000 higher the servers' own ports are free."""
+    """A port from which on the clients', and 1000 and 2000 higher the servers' own ports are free; not given twice, since
+    the servers take them a moment later."""
     for first in range(24500 + os.getpid() % 400, 25400, 4):
+        with GIVING:
+            if first in GIVEN:
+                continue
+            GIVEN.add(first)
         try:
             for port in (first + n + offset for n in range(servers) for offset in (0, 1000, 2000)):
                 with socket.socket() as s:
