@@ -24,6 +24,7 @@ use protocol::{
     Writer,
 };
 use rustix::net::SendFlags;
+use std::cell::OnceCell;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
@@ -35,6 +36,11 @@ use tokio::net::{TcpListener, TcpStream};
 /// Records that it pretends to hold: batches of 1 MB, this many.
 const FETCH_BATCHES: i64 = 2_000;
 const RECORDS_PER_BATCH: i64 = 9_000;
+
+/// So many copies of the batch it really has: half a gigabyte.
+const COPIES: u64 = 500;
+
+const BASE_OFFSET_BYTES: usize = 8;
 
 /// Kafka's default of `socket.send.buffer.bytes`: all brokers of a comparison have the same.
 const SOCKET_BUFFER: usize = 102_400;
@@ -48,7 +54,7 @@ pub(crate) fn serve(port: u16) -> Result<(), BenchError> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(io("listen"))?;
         let records = usize::try_from(RECORDS_PER_BATCH).expect("positive");
         let batch = crate::load::batch(records, 100, protocol::records::Compression::None);
-        let state = Rc::new(Null { port, batch: without_base_offset(&batch)? });
+        let state = Rc::new(Null { port, batch, file: OnceCell::new() });
         loop {
             let (stream, _) = listener.accept().await.map_err(io("accept"))?;
             // A client that goes away is no reason to say anything.
@@ -60,8 +66,9 @@ pub(crate) fn serve(port: u16) -> Result<(), BenchError> {
 
 struct Null {
     port: u16,
-    /// What it has for readers, without the base offset, in a file: nothing is sent more cheaply.
-    batch: FileRange,
+    batch: Bytes,
+    /// Copies of the batch for readers, made when the first asks.
+    file: OnceCell<Arc<TemporaryFile>>,
 }
 
 #[derive(Debug)]
@@ -77,15 +84,14 @@ impl RecordsFile for TemporaryFile {
     }
 }
 
-fn without_base_offset(batch: &[u8]) -> Result<FileRange, BenchError> {
-    const BASE_OFFSET_BYTES: usize = 8;
-    let file = tempfile::tempfile().map_err(io("temporary file"))?;
-    file.write_all_at(batch, 0).map_err(io("temporary file"))?;
-    Ok(FileRange {
-        file: Arc::new(TemporaryFile(file)),
-        position: BASE_OFFSET_BYTES as u64,
-        length: batch.len() - BASE_OFFSET_BYTES,
-    })
+/// A file of copies of `batch`: nothing is sent more cheaply, and a client that reads one copy after the
+/// other finds none of them in the processor's caches, as with a log.
+fn copies(batch: &[u8]) -> std::io::Result<Arc<TemporaryFile>> {
+    let file = tempfile::tempfile()?;
+    for copy in 0..COPIES {
+        file.write_all_at(batch, copy * batch.len() as u64)?;
+    }
+    Ok(Arc::new(TemporaryFile(file)))
 }
 
 async fn send(stream: &TcpStream, mut bytes: &[u8], flags: SendFlags) -> Result<(), BenchError> {
@@ -191,6 +197,17 @@ impl Null {
         }
     }
 
+    fn without_base_offset(&self, batch: i64) -> FileRange {
+        let copy = batch.unsigned_abs() % COPIES;
+        let file =
+            self.file.get_or_init(|| copies(&self.batch).expect("room for a temporary file"));
+        FileRange {
+            file: Arc::clone(file) as _,
+            position: copy * self.batch.len() as u64 + BASE_OFFSET_BYTES as u64,
+            length: self.batch.len() - BASE_OFFSET_BYTES,
+        }
+    }
+
     fn fetched(&self, request: &FetchRequest) -> FetchResponse {
         let partition = |index: i32, offset: i64| {
             let batch = offset / RECORDS_PER_BATCH;
@@ -198,7 +215,7 @@ impl Null {
             if batch < FETCH_BATCHES {
                 let base = (batch * RECORDS_PER_BATCH).to_be_bytes();
                 records.push(RecordsPart::Bytes(Bytes::copy_from_slice(&base)));
-                records.push(RecordsPart::File(self.batch.clone()));
+                records.push(RecordsPart::File(self.without_base_offset(batch)));
             }
             let end = FETCH_BATCHES * RECORDS_PER_BATCH;
             PartitionData {
