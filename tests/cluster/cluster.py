@@ -375,7 +375,9 @@ class Cluster:
         self.folder, self.binary, self.root = pathlib.Path(folder), binary, "/" + pathlib.Path(folder).name
         self.ensemble, self.nodes = ensemble, ensemble.nodes("/" + pathlib.Path(folder).name)
         self.settings = [f"zookeeper.connect={ensemble.servers}{self.root}", f"zookeeper.session.timeout.ms={SESSION_MS}",
-                         "offsets.topic.num.partitions=3", "group.initial.rebalance.delay.ms=0", *settings]
+                         "offsets.topic.num.partitions=3", "group.initial.rebalance.delay.ms=0",
+                         # Leaders move when a test says so, and not five seconds after an election too.
+                         "auto.leader.rebalance.enable=false", *settings]
         ids = ids or range(1, count + 1)
         self.brokers = {id: Broker(self, id, port, self.settings, file) for id, port in zip(ids, free_ports(len(ids)))}
         if start:
