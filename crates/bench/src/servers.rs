@@ -239,7 +239,10 @@ pub(crate) fn free_address() -> Result<SocketAddr, BenchError> {
 /// Returns when something accepts connections at `address`.
 pub(crate) fn wait_for(address: SocketAddr) -> Result<(), BenchError> {
     for _ in 0..60_000 {
-        if TcpStream::connect(address).is_ok() {
+        // Where nobody listens yet, a connection from that very port to itself may come about.
+        if let Ok(stream) = TcpStream::connect(address)
+            && stream.local_addr().is_ok_and(|own| own != address)
+        {
             return Ok(());
         }
         pause(Duration::from_millis(1));
