@@ -60,6 +60,16 @@ fn flush(log: &mut PartitionLog) {
     }
 }
 
+/// A flushed log of 60 records of seven keys.
+fn seven_keys(broker: &Broker) -> PartitionLog {
+    let mut log = broker.create(config());
+    for n in 0..60 {
+        put(&mut log, &format!("k{}", n % 7), &format!("v{n}"));
+    }
+    flush(&mut log);
+    log
+}
+
 fn state_at(log: &PartitionLog, now: Timestamp) -> CleaningState {
     log.view().unwrap().state(now).unwrap()
 }
@@ -506,11 +516,7 @@ fn a_full_disk_postpones_compaction() {
 fn an_interruption_leaves_nothing_behind() {
     let disk = MemoryDisk::new();
     let broker = Broker::start(&disk);
-    let mut log = broker.create(config());
-    for n in 0..60 {
-        put(&mut log, &format!("k{}", n % 7), &format!("v{n}"));
-    }
-    flush(&mut log);
+    let mut log = seven_keys(&broker);
     let wanted = table(&records(&log));
     for patience in 0.. {
         match try_compact(&mut log, NOW, BUFFERS, &mut Patience(patience)) {
@@ -533,11 +539,7 @@ fn an_interruption_leaves_nothing_behind() {
 fn a_log_that_changes_meanwhile_is_not_swapped() {
     let disk = MemoryDisk::new();
     let broker = Broker::start(&disk);
-    let mut log = broker.create(config());
-    for n in 0..60 {
-        put(&mut log, &format!("k{}", n % 7), &format!("v{n}"));
-    }
-    flush(&mut log);
+    let mut log = seven_keys(&broker);
     let begin = |log: &PartitionLog| {
         let view = log.view().unwrap();
         let state = view.state(NOW).unwrap();
@@ -582,11 +584,7 @@ fn a_log_that_changes_meanwhile_is_not_swapped() {
 fn readers_see_the_old_or_the_new() {
     let disk = MemoryDisk::new();
     let broker = Broker::start(&disk);
-    let mut log = broker.create(config());
-    for n in 0..60 {
-        put(&mut log, &format!("k{}", n % 7), &format!("v{n}"));
-    }
-    flush(&mut log);
+    let mut log = seven_keys(&broker);
     log.tail.clear();
     let plan = |log: &PartitionLog, offset: i64| {
         let request = ReadRequest {
