@@ -237,7 +237,7 @@ fn no_more_calls_are_in_flight_than_allowed() {
 
 #[test]
 fn watches_are_asked_for_again_since_the_same_moment_and_before_any_call() {
-    let mut bench = Bench::ready("a:1/root");
+    let mut bench = Bench::ready("a:1/base");
     bench.core.settings.max_in_flight = 10_000;
     for i in 0..4000 {
         bench.call(get(&format!("/a/path/that/is/long/enough/to/need/several/portions/{i}")));
@@ -265,7 +265,7 @@ fn watches_are_asked_for_again_since_the_same_moment_and_before_any_call() {
         portions += 1;
         for _ in 0..3 {
             let listed = r.vector(4, Reader::string).unwrap();
-            assert!(listed.iter().all(|path| path.starts_with("/root/")));
+            assert!(listed.iter().all(|path| path.starts_with("/base/")));
             paths += listed.len();
         }
         // The server has moved on: that must not change what the next portions say.
@@ -273,8 +273,8 @@ fn watches_are_asked_for_again_since_the_same_moment_and_before_any_call() {
     }
     assert!(portions > 2, "{portions}");
     assert_eq!(paths, 4001);
-    bench.notify(1, "/root/missing");
-    bench.notify(1, "/root/missing");
+    bench.notify(1, "/base/missing");
+    bench.notify(1, "/base/missing");
     bench.notify(3, "/elsewhere");
     let missed = Event::Watched(Change::Created, "/missing".into());
     assert_eq!(bench.events(), [Event::Disconnected, Event::Connected, missed], "once");
@@ -548,7 +548,7 @@ fn authentication_comes_before_any_call_and_its_failure_is_final() {
 fn no_bytes_make_it_panic() {
     let random = SeededRandom::new(11);
     for _ in 0..3000 {
-        let mut bench = Bench::ready("a:1,b:1/root");
+        let mut bench = Bench::ready("a:1,b:1/base");
         let calls = [get("/r"), exists("/e"), set("/s"), Call::Multi(vec![]), Call::Close];
         for call in calls {
             bench.call(call);
