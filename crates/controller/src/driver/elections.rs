@@ -195,21 +195,12 @@ impl Driver {
     }
 
     async fn ask_after_log_dirs(&mut self) -> Result<(), Stopped> {
-        let names =
-            self.session.children(znodes::LOG_DIR_EVENTS, true).await.map_err(Stopped::of)?;
-        if names.is_empty() {
+        let events = self.notifications(znodes::LOG_DIR_EVENTS).await?;
+        if events.is_empty() {
             return Ok(());
         }
-        let path = |name: &String| format!("{}/{name}", znodes::LOG_DIR_EVENTS);
-        let reads = names.iter().map(|name| Read::data(path(name))).collect();
-        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
-        let brokers: BTreeSet<BrokerId> = found
-            .into_iter()
-            .filter_map(|found| match found {
-                Ok(ReadResult::Data(Some(data), _)) => znodes::parse_log_dir_event(&data),
-                _ => None,
-            })
-            .collect();
+        let said = events.iter().filter_map(|(_, data)| data.as_deref());
+        let brokers: BTreeSet<BrokerId> = said.filter_map(znodes::parse_log_dir_event).collect();
         let mut outbox = Outbox::default();
         let context = self.context();
         for at in context.all_partitions() {
@@ -223,7 +214,7 @@ impl Driver {
             }
         }
         self.send(&outbox);
-        self.commit_one(names.iter().map(|name| Op::delete(path(name))).collect()).await?;
+        self.commit_one(events.iter().map(|(path, _)| Op::delete(path)).collect()).await?;
         Ok(())
     }
 }

@@ -230,7 +230,7 @@ impl Driver {
                 Err(error) => return Err(Stopped::of(error)),
             }
         }
-        self.watch_children().await?;
+        self.forget_log_dir_events().await?;
         let brokers = self.read_brokers().await?;
         self.set_brokers(brokers);
         self.load_topics().await?;
@@ -266,25 +266,34 @@ impl Driver {
         Ok(())
     }
 
-    async fn watch_children(&mut self) -> Result<(), Stopped> {
-        let children = [
-            znodes::BROKER_IDS,
-            znodes::TOPICS,
-            znodes::DELETE_TOPICS,
-            znodes::ISR_CHANGES,
-            znodes::LOG_DIR_EVENTS,
-        ];
-        let reads = children.into_iter().map(|path| Read::children(path).watched()).collect();
-        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
-        // Log directory events are about controllers that are gone: everything is read anew.
-        if let Some(Ok(ReadResult::Children(names, _))) = found.into_iter().next_back() {
-            let path = |name| format!("{}/{name}", znodes::LOG_DIR_EVENTS);
-            let ops: Vec<_> = names.into_iter().map(|name| Op::delete(path(name))).collect();
-            if !ops.is_empty() {
-                self.commit_one(ops).await?;
-            }
+    /// What log directory events tell, a new controller learns anyway: it reads everything anew. They are
+    /// watched from here on, like the other nodes from when they are read.
+    async fn forget_log_dir_events(&mut self) -> Result<(), Stopped> {
+        let names =
+            self.session.children(znodes::LOG_DIR_EVENTS, true).await.map_err(Stopped::of)?;
+        let path = |name| format!("{}/{name}", znodes::LOG_DIR_EVENTS);
+        let ops: Vec<_> = names.into_iter().map(|name| Op::delete(path(name))).collect();
+        if !ops.is_empty() {
+            self.commit_one(ops).await?;
         }
         Ok(())
+    }
+
+    /// The notifications below `parent`, which is watched: each one's path, and what it says if it can be
+    /// read.
+    pub(super) async fn notifications(
+        &mut self,
+        parent: &str,
+    ) -> Result<Vec<(String, Option<bytes::Bytes>)>, Stopped> {
+        let names = self.session.children(parent, true).await.map_err(Stopped::of)?;
+        let paths: Vec<_> = names.iter().map(|name| format!("{parent}/{name}")).collect();
+        let reads = paths.iter().map(Read::data).collect();
+        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
+        let said = paths.into_iter().zip(found).map(|(path, found)| match found {
+            Ok(ReadResult::Data(data, _)) => (path, Some(data.unwrap_or_default())),
+            Ok(ReadResult::Exists(_) | ReadResult::Children(..)) | Err(_) => (path, None),
+        });
+        Ok(said.collect())
     }
 
     pub(super) fn context(&self) -> &Context {

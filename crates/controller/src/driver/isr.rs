@@ -131,19 +131,16 @@ impl Driver {
     }
 
     async fn take_isr_changes(&mut self) -> Result<(), Stopped> {
-        let names = self.session.children(znodes::ISR_CHANGES, true).await.map_err(Stopped::of)?;
-        if names.is_empty() {
+        let notifications = self.notifications(znodes::ISR_CHANGES).await?;
+        if notifications.is_empty() {
             return Ok(());
         }
-        let path = |name: &String| format!("{}/{name}", znodes::ISR_CHANGES);
-        let reads = names.iter().map(|name| Read::data(path(name))).collect();
-        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
         let mut changed = BTreeSet::new();
-        for (name, found) in names.iter().zip(found) {
-            let Ok(ReadResult::Data(data, _)) = found else { continue };
-            match znodes::parse_partitions(&data.unwrap_or_default()) {
+        for (path, data) in &notifications {
+            let Some(data) = data else { continue };
+            match znodes::parse_partitions(data) {
                 Some(partitions) => changed.extend(partitions),
-                None => tracing::warn!(name, "an ISR change notification cannot be read"),
+                None => tracing::warn!(path, "an ISR change notification cannot be read"),
             }
         }
         changed.retain(|at| self.context().partition(at).is_some());
@@ -157,7 +154,7 @@ impl Driver {
         for at in &changed {
             self.complete_reassignment(at).await?;
         }
-        self.commit(names.iter().map(|name| vec![Op::delete(path(name))]).collect()).await?;
+        self.commit(notifications.iter().map(|(path, _)| vec![Op::delete(path)]).collect()).await?;
         Ok(())
     }
 }
