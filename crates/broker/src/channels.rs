@@ -55,10 +55,7 @@ impl ControlChannels for Channels {
             warn!(broker = to.id.0, listener, protocol, "brokers are reached by PLAINTEXT only");
             return Arc::new(ToNobody);
         }
-        let address = match endpoint.host.contains(':') {
-            true => format!("[{}]:{}", endpoint.host, endpoint.port),
-            false => format!("{}:{}", endpoint.host, endpoint.port),
-        };
+        let address = model::host_and_port(&endpoint.host, endpoint.port);
         let options = ConnectionOptions {
             client_id: ByteString::from(self.own_id.0.to_string()),
             connect_timeout: config.controller.socket_timeout,

@@ -29,8 +29,7 @@ impl Listener {
     /// `host:port` as clients are told, an IPv6 address in brackets.
     #[must_use]
     pub fn advertised(&self) -> String {
-        let Self { advertised_host: host, advertised_port: port, .. } = self;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        model::host_and_port(&self.advertised_host, self.advertised_port)
     }
 }
 

@@ -192,10 +192,8 @@ impl Client {
         let answer = self.any().await?.send(&request).await?;
         ClientError::check(answer.error_code, "metadata", None)?;
         let mut cluster = self.shared.cluster.lock().await;
-        let address = |broker: &MetadataResponseBroker| match broker.host.contains(':') {
-            true => format!("[{}]:{}", broker.host, broker.port),
-            false => format!("{}:{}", broker.host, broker.port),
-        };
+        let address =
+            |broker: &MetadataResponseBroker| model::host_and_port(&broker.host, broker.port);
         cluster.brokers = answer.brokers.iter().map(|b| (b.node_id, address(b))).collect();
         cluster.controller_id = answer.controller_id;
         Ok(answer)

@@ -248,11 +248,7 @@ pub(crate) fn registration(broker: &BrokerImage, at: Timestamp) -> Vec<u8> {
 }
 
 fn print_endpoint(endpoint: &Endpoint) -> String {
-    let Endpoint { listener, host, port, .. } = endpoint;
-    match host.contains(':') {
-        true => format!("{listener}://[{host}]:{port}"),
-        false => format!("{listener}://{host}:{port}"),
-    }
+    format!("{}://{}", endpoint.listener, model::host_and_port(&endpoint.host, endpoint.port))
 }
 
 /// A registration that any version of Kafka since 0.9 may have written. `None` if it is none: such a
