@@ -7,7 +7,7 @@
 
 use crate::Broker;
 use crate::partition::{IsrProposal, IsrProposals};
-use crate::to_controller::{self, Unasked};
+use crate::to_controller::{self, Unasked, Whereabouts};
 use client::{ClientError, Connection};
 use model::{BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition};
 use parking_lot::Mutex;
@@ -104,10 +104,12 @@ async fn send(
 ) -> Result<AlterPartitionResponse, SendFailure> {
     let by_id = proposals.iter().all(|proposal| proposal.topic_id.is_some());
     let at_most = if by_id { BY_ID } else { BY_NAME };
-    let controller = broker.image.load().controller().ok_or(Unasked::NoController)?;
-    let Some(address) = to_controller::address(broker)? else {
-        let own = broker.controller.get().ok_or(Unasked::NoController)?;
-        return accepted(own.alter_partition(request(broker, proposals, at_most), at_most).await);
+    let (controller, address) = match to_controller::find(broker)? {
+        Whereabouts::Here(own) => {
+            let request = request(broker, proposals, at_most);
+            return accepted(own.alter_partition(request, at_most).await);
+        }
+        Whereabouts::At { id, address } => (id, address),
     };
     let ask = async {
         if connection.as_ref().is_none_or(|(id, open)| *id != controller || !open.is_open()) {

@@ -6,6 +6,7 @@
 use crate::Broker;
 use bytestring::ByteString;
 use client::{ClientError, Connection, ConnectionOptions};
+use controller::ControllerHandle;
 use metadata::SecurityProtocol;
 use model::BrokerId;
 use protocol::messages::{
@@ -34,12 +35,26 @@ pub(crate) enum Unasked {
     Client(#[from] ClientError),
 }
 
-/// The address of the controller, if it is another broker.
-pub(crate) fn address(broker: &Broker) -> Result<Option<String>, Unasked> {
+/// Where the controller is.
+#[derive(Debug)]
+pub(crate) enum Whereabouts<'a> {
+    /// In this process.
+    Here(&'a ControllerHandle),
+    /// At another broker.
+    At {
+        /// Which.
+        id: BrokerId,
+        /// Its host and port.
+        address: String,
+    },
+}
+
+/// Where the controller is, as the last update said.
+pub(crate) fn find(broker: &Broker) -> Result<Whereabouts<'_>, Unasked> {
     let image = broker.image.load();
     let controller = image.controller().ok_or(Unasked::NoController)?;
     if controller == broker.partitions.environment().broker_id {
-        return Ok(None);
+        return own(broker).map(Whereabouts::Here);
     }
     let config = broker.config.load();
     let endpoint = image
@@ -47,10 +62,13 @@ pub(crate) fn address(broker: &Broker) -> Result<Option<String>, Unasked> {
         .and_then(|live| live.endpoint(&config.listeners.inter_broker))
         .filter(|endpoint| endpoint.security_protocol == SecurityProtocol::Plaintext)
         .ok_or(Unasked::NoAddress(controller))?;
-    Ok(Some(match endpoint.host.contains(':') {
-        true => format!("[{}]:{}", endpoint.host, endpoint.port),
-        false => format!("{}:{}", endpoint.host, endpoint.port),
-    }))
+    let address = model::host_and_port(&endpoint.host, endpoint.port);
+    Ok(Whereabouts::At { id: controller, address })
+}
+
+/// This broker's own part in the election, which knows the epoch of its registration.
+fn own(broker: &Broker) -> Result<&ControllerHandle, Unasked> {
+    broker.controller.get().ok_or(Unasked::NoController)
 }
 
 /// How this broker connects to the controller.
@@ -68,42 +86,48 @@ pub(crate) fn options(broker: &Broker, request_timeout: Duration) -> ConnectionO
 pub(crate) async fn allocate_producer_ids(
     broker: &Broker,
 ) -> Result<AllocateProducerIdsResponse, Unasked> {
-    let own = broker.controller.get().ok_or(Unasked::NoController)?;
     let request = AllocateProducerIdsRequest {
         broker_id: broker.partitions.environment().broker_id.0,
-        broker_epoch: own.broker_epoch().0,
+        broker_epoch: own(broker)?.broker_epoch().0,
     };
-    let Some(address) = address(broker)? else {
-        return Ok(match own.allocate_producer_ids(request).await {
-            Ok(block) => AllocateProducerIdsResponse {
-                producer_id_start: block.first,
-                producer_id_len: block.count,
-                ..Default::default()
-            },
-            Err(error) => {
-                AllocateProducerIdsResponse { error_code: error.code.code(), ..Default::default() }
-            }
-        });
-    };
-    let timeout = broker.config.load().node.request_timeout;
-    let connection = Connection::connect(&address, options(broker, timeout)).await?;
-    Ok(connection.send_at_most(&request, ALLOCATE_PRODUCER_IDS).await?.0)
+    match find(broker)? {
+        Whereabouts::Here(controller) => {
+            Ok(match controller.allocate_producer_ids(request).await {
+                Ok(block) => AllocateProducerIdsResponse {
+                    producer_id_start: block.first,
+                    producer_id_len: block.count,
+                    ..Default::default()
+                },
+                Err(error) => AllocateProducerIdsResponse {
+                    error_code: error.code.code(),
+                    ..Default::default()
+                },
+            })
+        }
+        Whereabouts::At { address, .. } => {
+            let timeout = broker.config.load().node.request_timeout;
+            let connection = Connection::connect(&address, options(broker, timeout)).await?;
+            Ok(connection.send_at_most(&request, ALLOCATE_PRODUCER_IDS).await?.0)
+        }
+    }
 }
 
 async fn shut_down(
     broker: &Broker,
     timeout: Duration,
 ) -> Result<ControlledShutdownResponse, Unasked> {
-    let own = broker.controller.get().ok_or(Unasked::NoController)?;
     let request = ControlledShutdownRequest {
         broker_id: broker.partitions.environment().broker_id.0,
-        broker_epoch: own.broker_epoch().0,
+        broker_epoch: own(broker)?.broker_epoch().0,
     };
-    let Some(address) = address(broker)? else {
-        return Ok(own.controlled_shutdown(request).await);
-    };
-    let connection = Connection::connect_unasked(&address, options(broker, timeout)).await?;
-    Ok(connection.send_in_version(&request, CONTROLLED_SHUTDOWN).await?)
+    match find(broker)? {
+        Whereabouts::Here(controller) => Ok(controller.controlled_shutdown(request).await),
+        Whereabouts::At { address, .. } => {
+            let options = options(broker, timeout);
+            let connection = Connection::connect_unasked(&address, options).await?;
+            Ok(connection.send_in_version(&request, CONTROLLED_SHUTDOWN).await?)
+        }
+    }
 }
 
 /// Has others lead what this broker leads, before it stops; tries as often as
