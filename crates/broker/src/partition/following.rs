@@ -96,11 +96,8 @@ impl Partition {
     ) -> Result<FollowerPosition, FollowFailure> {
         let wall = self.topic.environment.clock.timestamp();
         let mut effects = Effects::default();
-        let mut guard = self.follow(epoch, wall)?;
+        let mut guard = self.follow_from(epoch, fetched.from, wall)?;
         let log = self.followed_log(&mut guard)?;
-        if log.log_end_offset() != fetched.from {
-            return Err(FollowFailure::Moved);
-        }
         let limit = log.config().segment_bytes;
         for piece in pieces(&fetched.records, limit) {
             self.append_copy(&mut guard, piece, wall)?;
@@ -146,11 +143,8 @@ impl Partition {
         diverging: EpochEnd,
     ) -> Result<FollowerPosition, FollowFailure> {
         let wall = self.topic.environment.clock.timestamp();
-        let mut guard = self.follow(epoch, wall)?;
+        let mut guard = self.follow_from(epoch, from, wall)?;
         let log = self.followed_log(&mut guard)?;
-        if log.log_end_offset() != from {
-            return Err(FollowFailure::Moved);
-        }
         let own = log
             .end_offset_for_epoch(diverging.epoch)
             .map(|end| EpochEnd { epoch: end.leader_epoch, end_offset: end.end_offset });
@@ -172,11 +166,7 @@ impl Partition {
         leader_end: Offset,
     ) -> Result<FollowerPosition, FollowFailure> {
         let wall = self.topic.environment.clock.timestamp();
-        let mut guard = self.follow(epoch, wall)?;
-        let log = self.followed_log(&mut guard)?;
-        if log.log_end_offset() != from {
-            return Err(FollowFailure::Moved);
-        }
+        let mut guard = self.follow_from(epoch, from, wall)?;
         match truncation::on_out_of_range(leader_start, leader_end, from) {
             OutOfRange::TruncateTo(to) => self.cut(&mut guard, to, wall)?,
             OutOfRange::RestartAt(start) => {
@@ -190,6 +180,20 @@ impl Partition {
         }
         let log = self.followed_log(&mut guard)?;
         Ok(position(log))
+    }
+
+    /// As [`Self::follow`], while the log still ends where the leader was asked `from`.
+    fn follow_from<'a>(
+        self: &'a Arc<Self>,
+        epoch: LeaderEpoch,
+        from: Offset,
+        wall: Timestamp,
+    ) -> Result<MutexGuard<'a, State>, FollowFailure> {
+        let mut guard = self.follow(epoch, wall)?;
+        if self.followed_log(&mut guard)?.log_end_offset() != from {
+            return Err(FollowFailure::Moved);
+        }
+        Ok(guard)
     }
 
     /// The partition's state with its log open, while it follows the leadership of `epoch` and nobody
