@@ -33,6 +33,9 @@ use coordination::local::LocalStore;
 use coordination::zookeeper::{ZooKeeperConfig, ZooKeeperStore};
 use metadata::{BrokerImage, ClusterImage, Endpoint, SecurityProtocol};
 use model::{BrokerId, TopicId};
+use platform::clock::SystemClock;
+use platform::disk::RealDisk;
+use platform::random::SystemRandom;
 use platform::{Clock, Disk, Random};
 use std::collections::HashMap;
 use std::io;
@@ -69,6 +72,18 @@ pub struct Environment {
     pub random: Arc<dyn Random>,
     /// Files.
     pub disk: Arc<dyn Disk>,
+}
+
+impl Environment {
+    /// The world as it is.
+    #[must_use]
+    pub fn real() -> Self {
+        Self {
+            clock: Arc::new(SystemClock::new()),
+            random: Arc::new(SystemRandom),
+            disk: Arc::new(RealDisk),
+        }
+    }
 }
 
 /// Why a broker does not start. Each message says what to do.

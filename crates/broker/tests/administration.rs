@@ -6,8 +6,6 @@
 use broker::config::BrokerConfig;
 use broker::server::{Environment, Server};
 use client::{Connection, ConnectionOptions};
-use platform::clock::SystemClock;
-use platform::random::SystemRandom;
 use protocol::ErrorCode;
 use protocol::messages::alter_configs_request as replace;
 use protocol::messages::alter_partition_reassignments_request::{
@@ -25,7 +23,6 @@ use protocol::messages::{
     DescribeTopicPartitionsRequest, IncrementalAlterConfigsRequest, ListConfigResourcesRequest,
 };
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 const BROKER: i8 = 4;
@@ -43,11 +40,7 @@ fn with_server<T>(directory: &Path, story: impl AsyncFnOnce(&Connection) -> T) -
     ];
     let overrides = overrides.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let config = BrokerConfig::load(None, &overrides).unwrap().config;
-    let environment = Environment {
-        clock: Arc::new(SystemClock::new()),
-        random: Arc::new(SystemRandom),
-        disk: Arc::new(platform::disk::RealDisk),
-    };
+    let environment = Environment::real();
     let server = Server::start(config, environment).unwrap();
     let address = server.listeners()[0].bound.to_string();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

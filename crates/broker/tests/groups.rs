@@ -6,8 +6,6 @@ use broker::config::BrokerConfig;
 use broker::server::{Environment, Server};
 use bytes::Bytes;
 use client::{Connection, ConnectionOptions};
-use platform::clock::SystemClock;
-use platform::random::SystemRandom;
 use protocol::ErrorCode;
 use protocol::messages::create_topics_request::CreatableTopic;
 use protocol::messages::delete_topics_request::DeleteTopicState;
@@ -26,7 +24,6 @@ use protocol::messages::{
     OffsetFetchRequest, SyncGroupRequest,
 };
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 struct Running(Option<Server>);
@@ -41,11 +38,7 @@ impl Running {
         ];
         let overrides = overrides.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let config = BrokerConfig::load(None, &overrides).unwrap().config;
-        let environment = Environment {
-            clock: Arc::new(SystemClock::new()),
-            random: Arc::new(SystemRandom),
-            disk: Arc::new(platform::disk::RealDisk),
-        };
+        let environment = Environment::real();
         Self(Some(Server::start(config, environment).unwrap()))
     }
 

@@ -7,9 +7,7 @@ mod raw_client;
 use broker::config::BrokerConfig;
 use broker::server::{Environment, Server};
 use platform::Disk;
-use platform::clock::SystemClock;
 use platform::disk::MemoryDisk;
-use platform::random::SystemRandom;
 use protocol::messages::metadata_request::MetadataRequestTopic;
 use protocol::messages::{ApiVersionsRequest, MetadataRequest, MetadataResponse};
 use protocol::{ApiKey, ErrorCode};
@@ -45,11 +43,7 @@ impl Running {
             .map(|&(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
         let config = BrokerConfig::load(None, &overrides).unwrap().config;
-        let environment = Environment {
-            clock: Arc::new(SystemClock::new()),
-            random: Arc::new(SystemRandom),
-            disk,
-        };
+        let environment = Environment { disk, ..Environment::real() };
         let server = Server::start(config, environment).unwrap();
         let address = server.listeners()[0].bound;
         Self { server: Some(server), address, _directory: None }

@@ -4,13 +4,9 @@ use crate::session::{Failure, run, say, say_json, say_table};
 use broker::adoption::{self, FoundTopic, HELD, Imported, KnownSettings, SettingsSource, Survey};
 use broker::server::Environment;
 use clap::{Args, Subcommand};
-use platform::clock::SystemClock;
-use platform::disk::RealDisk;
-use platform::random::SystemRandom;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Look at log directories of Apache Kafka, and take them over.
 ///
@@ -91,11 +87,7 @@ impl Data {
 }
 
 fn environment() -> Environment {
-    Environment {
-        clock: Arc::new(SystemClock::new()),
-        random: Arc::new(SystemRandom),
-        disk: Arc::new(RealDisk),
-    }
+    Environment::real()
 }
 
 fn check(directories: &Directories, as_json: bool) -> Result<(), Failure> {

@@ -4,13 +4,9 @@ use crate::log::{self, LogFormat};
 use broker::config::{self, BrokerConfig};
 use broker::server::{Environment, Failure, Server};
 use clap::Args;
-use platform::clock::SystemClock;
-use platform::disk::RealDisk;
-use platform::random::SystemRandom;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
@@ -62,11 +58,7 @@ impl Serve {
         for warning in &loaded.warnings {
             warn!("{warning}");
         }
-        let environment = Environment {
-            clock: Arc::new(SystemClock::new()),
-            random: Arc::new(SystemRandom),
-            disk: Arc::new(RealDisk),
-        };
+        let environment = Environment::real();
         let started = signals().and_then(|signals| {
             Ok((signals, Server::start(loaded.config, environment).map_err(io::Error::other)?))
         });

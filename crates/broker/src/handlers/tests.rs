@@ -12,7 +12,6 @@ use crate::server::{Environment, Server};
 use metadata::{BrokerImage, MetadataDelta, PartitionDelta, PartitionImage, TopicDelta};
 use model::{BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, Timestamp, TopicId};
 use platform::clock::SystemClock;
-use platform::random::SystemRandom;
 use protocol::records::RecordBatchBuilder;
 use raw_client::{Client, PATIENCE};
 use std::collections::BTreeMap;
@@ -43,11 +42,7 @@ impl Running {
             .map(|&(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
         let config = BrokerConfig::load(None, &overrides).unwrap().config;
-        let environment = Environment {
-            clock: Arc::new(SystemClock::new()),
-            random: Arc::new(SystemRandom),
-            disk: Arc::new(platform::disk::RealDisk),
-        };
+        let environment = Environment::real();
         let server = Server::start(config, environment).unwrap();
         let address = server.listeners()[0].bound;
         Self { server: Some(server), address, directory: Some(directory) }

@@ -8,7 +8,6 @@ use client::{Connection, ConnectionOptions};
 use coordination::local::LocalStore;
 use coordination::{Events, Opening, SessionHandle, Store};
 use platform::clock::SystemClock;
-use platform::random::SystemRandom;
 use platform::{Clock, MemoryDisk};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -114,11 +113,7 @@ impl Cluster {
         overrides.extend(self.settings.iter().cloned());
         overrides.extend(settings.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())));
         let config = BrokerConfig::load(None, &overrides).unwrap().config;
-        let environment = Environment {
-            clock: Arc::new(SystemClock::new()),
-            random: Arc::new(SystemRandom),
-            disk: Arc::new(platform::disk::RealDisk),
-        };
+        let environment = Environment::real();
         let store = Arc::clone(&node.sessions) as _;
         (config, environment, store)
     }
