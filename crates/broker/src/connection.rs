@@ -6,6 +6,8 @@
 //!   other request waits for the answer before it, as with Kafka's muting.
 //! - While requests wait to be executed nothing more is read, so a client's pipeline is bounded by one
 //!   read and one frame.
+//! - Until the broker knows its cluster a request that depends on it stays where it is: were it put off
+//!   somewhere else, the Produce behind it could overtake it.
 //! - An idle connection owns no buffer.
 //!
 //! The reactor feeds it from a socket, the simulator from its network.
@@ -44,6 +46,8 @@ pub struct ConnectionCore {
     frame_limit: usize,
     /// Whether a request of it was understood.
     has_spoken: bool,
+    /// The broker does not know its cluster yet.
+    is_held: bool,
     input: Input,
     /// Requests in the order in which they came, from the first that is not answered.
     in_flight: VecDeque<InFlight>,
@@ -85,6 +89,7 @@ impl ConnectionCore {
             context,
             frame_limit,
             has_spoken: false,
+            is_held: false,
             input: Input::default(),
             in_flight: VecDeque::new(),
             first_sequence: 0,
@@ -97,6 +102,16 @@ impl ConnectionCore {
     #[must_use]
     pub fn context(&self) -> &Arc<ConnectionContext> {
         &self.context
+    }
+
+    /// From now on only requests are executed that do not depend on what the broker knows of its cluster.
+    pub(crate) fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// The broker knows its cluster: ends [`ConnectionCore::hold`].
+    pub(crate) fn release(&mut self) {
+        self.is_held = false;
     }
 
     /// Takes bytes that arrived. Complete frames are slices of `bytes`, not copies.
@@ -263,7 +278,7 @@ impl ConnectionCore {
     /// Whether requests are waiting for their answers.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        !self.in_flight.is_empty()
+        !self.in_flight.is_empty() || self.is_held && !self.input.frames.is_empty()
     }
 
     /// What waits to be sent.
@@ -295,6 +310,7 @@ impl ConnectionCore {
 
     fn may_execute(&self, frame: &[u8]) -> bool {
         !self.output_is_full()
+            && (!self.is_held || is_for_the_unready(frame))
             && (self.in_flight.is_empty()
                 || is_produce(frame) && self.in_flight.iter().all(|request| request.is_produce))
     }
@@ -332,7 +348,19 @@ impl ConnectionCore {
 }
 
 fn is_produce(frame: &[u8]) -> bool {
-    frame.first_chunk().is_some_and(|&key| i16::from_be_bytes(key) == ApiKey::Produce.code())
+    api_key(frame) == Some(ApiKey::Produce.code())
+}
+
+/// What makes a broker ready must reach it before that; and versions are the same at any time. A frame
+/// without a key is refused at once.
+fn is_for_the_unready(frame: &[u8]) -> bool {
+    const KEYS: [ApiKey; 4] =
+        [ApiKey::LeaderAndIsr, ApiKey::StopReplica, ApiKey::UpdateMetadata, ApiKey::ApiVersions];
+    api_key(frame).is_none_or(|key| KEYS.iter().any(|known| known.code() == key))
+}
+
+fn api_key(frame: &[u8]) -> Option<i16> {
+    frame.first_chunk().map(|&key| i16::from_be_bytes(key))
 }
 
 /// Frames, whole and in part.

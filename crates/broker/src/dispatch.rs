@@ -5,9 +5,7 @@
 
 use crate::Broker;
 use crate::handlers::{self, api_versions};
-use crate::request::{
-    CloseReason, Completion, ConnectionContext, Outcome, Request, RequestContext, Responder,
-};
+use crate::request::{CloseReason, ConnectionContext, Outcome, Request, RequestContext, Responder};
 use bytes::Bytes;
 use model::Instant;
 use protocol::{ApiKey, DecodeErrorKind, Reader, RequestHeader};
@@ -118,12 +116,7 @@ pub(crate) fn dispatch(
     let client_id = context.client_id.clone();
     let outcome = match find(header.api_key) {
         Some(api) if api.versions.contains(&header.api_version) => {
-            let incoming = Incoming { body, context, sequence };
-            if broker.readiness.is_ready() || is_for_the_unready(api.key) {
-                (api.handle)(broker, incoming)
-            } else {
-                defer(broker, api, incoming)
-            }
+            (api.handle)(broker, Incoming { body, context, sequence })
         }
         Some(api) if api.key == ApiKey::ApiVersions => {
             api_versions::unsupported(&context, sequence)
@@ -140,31 +133,6 @@ pub(crate) fn dispatch(
         broker.refusals.log(connection, Some(request), reason, now);
     }
     outcome
-}
-
-/// What makes a broker ready must reach it before that; and versions are the same at any time.
-fn is_for_the_unready(key: ApiKey) -> bool {
-    const KEYS: [ApiKey; 4] =
-        [ApiKey::LeaderAndIsr, ApiKey::StopReplica, ApiKey::UpdateMetadata, ApiKey::ApiVersions];
-    KEYS.contains(&key)
-}
-
-/// Handles a request once this broker knows its cluster.
-fn defer(broker: &Arc<Broker>, api: &'static Api, incoming: Incoming) -> Outcome {
-    // What waits belongs to the broker, and must not keep it alive.
-    let later = Arc::downgrade(broker);
-    broker.readiness.when_ready(move || {
-        let Some(broker) = later.upgrade() else { return };
-        let (connection, sequence) = (Arc::clone(&incoming.context.connection), incoming.sequence);
-        let completion = match (api.handle)(&broker, incoming) {
-            Outcome::Respond(response) => Completion::Respond(response),
-            Outcome::Silent => Completion::Silent,
-            Outcome::Close(reason) => Completion::Close(reason),
-            Outcome::Parked => return,
-        };
-        connection.complete(sequence, completion);
-    });
-    Outcome::Parked
 }
 
 /// The API `key`, if we serve it.

@@ -15,6 +15,8 @@ pub(crate) enum News {
     Completed { connection: ConnectionToken, sequence: u64, completion: Completion },
     /// A connection to look after.
     Accepted(Accepted),
+    /// The broker knows its cluster: what was held back can be executed.
+    Ready,
     /// Take no new requests, finish those that are under way, close.
     Drain,
     /// Close everything now.

@@ -225,6 +225,8 @@ impl Reactor {
     /// Turns until it is told to stop, or to drain and nothing is left.
     pub(crate) fn run(mut self) {
         self.broker.timers.attach(self.index, Arc::clone(&self.inbox));
+        let inbox = Arc::clone(&self.inbox);
+        self.broker.readiness.when_ready(move || inbox.send(News::Ready));
         let mut events = Events::with_capacity(1024);
         let mut news = Vec::new();
         while !(self.stopping || self.draining && self.load.load(Ordering::Relaxed) == 0) {
@@ -447,6 +449,14 @@ impl Reactor {
                 }
             }
             News::Accepted(accepted) => self.adopt(accepted, now),
+            News::Ready => {
+                for slot in 0..u32::try_from(self.places.len()).unwrap_or(u32::MAX) {
+                    if let Some(connection) = connection(&mut self.places, slot) {
+                        connection.core.release();
+                        queue(connection, slot, &mut self.ready);
+                    }
+                }
+            }
             News::Drain => {
                 self.draining = true;
                 for (slot, place) in (0..).zip(&mut self.places) {
@@ -481,6 +491,10 @@ impl Reactor {
         let mut core = ConnectionCore::new(Arc::new(context), self.settings.frame_limit);
         if self.draining {
             core.shut_down();
+        }
+        // If it becomes ready right after this look, the news of it comes after this connection.
+        if !self.broker.readiness.is_ready() {
+            core.hold();
         }
         let connection = place.connection.insert(Box::new(Connection {
             stream,

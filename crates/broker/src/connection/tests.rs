@@ -309,3 +309,21 @@ fn a_stranger_may_not_send_a_large_frame_unless_it_is_a_produce() {
     let together = [request(METADATA, b'a'), beginning(METADATA)].concat();
     assert!(!refuses(&[&together]));
 }
+
+#[test]
+fn what_is_held_back_is_executed_in_order_once_the_broker_knows_its_cluster() {
+    const API_VERSIONS: i16 = 18;
+    let mut client = Client::parking(b"bcd");
+    client.core.hold();
+    client.send(&requests(&[(API_VERSIONS, b'a'), (PRODUCE, b'b'), (PRODUCE, b'c')]));
+    assert_eq!(client.executed(), "a", "versions are the same at any time");
+    assert!(client.core.is_waiting(), "it is not idle: it waits for us");
+    assert!(!client.core.wants_input() && !client.core.can_run());
+    client.core.release();
+    client.send(&requests(&[(PRODUCE, b'd')]));
+    assert_eq!(client.executed(), "abcd", "no Produce overtakes another");
+    for (sequence, number) in (1..).zip(*b"123") {
+        client.complete(sequence, Completion::Respond(answer(number)));
+    }
+    assert_eq!(client.received(), "a123");
+}
