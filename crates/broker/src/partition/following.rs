@@ -294,7 +294,8 @@ impl Partition {
         let log = self.followed_log(guard)?;
         let (end, committed) = (log.log_end_offset(), log.high_watermark());
         if to >= end {
-            return Ok(());
+            // What this broker began as a leader, and wrote nothing in.
+            return log.truncate_to(to, wall).map_err(|failure| self.log_failed(&failure));
         }
         if to < committed {
             warn!(

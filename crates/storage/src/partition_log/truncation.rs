@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 impl PartitionLog {
     /// Removes every record at or above `offset`, whole batches only; the log end becomes `offset`, even
-    /// where that leaves a gap. Does nothing if the log ends there already.
+    /// where that leaves a gap. If the log ends there already, or before, only epochs go that have no record:
+    /// one whose leader wrote nothing is not known to the next leader, and would be asked about for ever.
     ///
     /// Called on a follower whose log diverged from its leader's. Nothing may be reserved and
     /// unpublished. Source: KIP-101, KIP-279.
@@ -27,6 +28,8 @@ impl PartitionLog {
             });
         }
         if offset >= self.log_end_offset {
+            self.epochs.truncate_from_end(self.log_end_offset);
+            self.write_epochs();
             return Ok(());
         }
         if self.segments[0].base > offset {

@@ -199,6 +199,24 @@ fn after_a_failover_the_old_leader_gives_up_what_nobody_else_has() {
     }
 }
 
+/// Seen: a leader that was elected and wrote nothing asked its successor for ever about an epoch that only
+/// itself knew of; with acks=all nothing was acknowledged until it had left the ISR.
+#[test]
+fn a_leader_that_wrote_nothing_follows_the_next_one() {
+    let mut pair = Pair::new(&[]);
+    pair.leader.append(&batch(), true);
+    pair.catch_up();
+    for _ in 0..4 {
+        pair.fail_over();
+        pair.catch_up();
+        assert_eq!(pair.position().last_fetched_epoch, Some(LeaderEpoch(0)));
+    }
+    let acknowledged = pair.leader.append(&batch(), true);
+    pair.catch_up();
+    assert_eq!(acknowledged.offset(), Some(1));
+    pair.assert_equal();
+}
+
 #[test]
 fn a_late_answer_of_the_leader_before_is_not_taken() {
     let pair = Pair::new(&[]);
