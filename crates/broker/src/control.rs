@@ -14,6 +14,7 @@ use metadata::{BrokerImage, ConfigChange, ConfigEntity, Endpoint, MetadataDelta}
 use metadata::{PartitionDelta, PartitionImage, SecurityProtocol, TopicDelta};
 use model::{
     BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, TopicId, TopicName,
+    TopicPartition,
 };
 use protocol::ErrorCode;
 use protocol::messages::leader_and_isr_request::LeaderAndIsrPartitionState;
@@ -27,7 +28,7 @@ use protocol::messages::update_metadata_request::{
 };
 use protocol::messages::{LeaderAndIsrRequest, LeaderAndIsrResponse, StopReplicaRequest};
 use protocol::messages::{StopReplicaResponse, UpdateMetadataRequest, UpdateMetadataResponse};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -82,10 +83,12 @@ pub(crate) async fn carry_out(
     let refusal = refusal(broker, &request, &mut highest);
     let response = match request {
         ControlRequest::LeaderAndIsr(request) => {
+            let mut lost = BTreeSet::new();
             if refusal.is_none() {
                 learn_settings(broker, &request).await?;
+                lost = lost_logs(broker, &request).await?;
             }
-            ControlResponse::LeaderAndIsr(leader_and_isr(broker, request, refusal))
+            ControlResponse::LeaderAndIsr(leader_and_isr(broker, request, &lost, refusal))
         }
         ControlRequest::UpdateMetadata(request) => {
             if refusal.is_none() {
@@ -178,10 +181,43 @@ async fn learn_settings(broker: &Broker, request: &LeaderAndIsrRequest) -> Resul
     Ok(())
 }
 
+/// The partitions whose logs may have been here and are gone, though others count on them: this broker is
+/// said to be in sync, and the partition is not new.
+///
+/// A replica that is not in sync may start empty: it follows, and takes everything from its leader. So may one
+/// that never had a log, because the controller or this broker died before the partition's first LeaderAndIsr:
+/// the store tells how old the partition is, the log directories since when they are complete.
+async fn lost_logs(
+    broker: &Broker,
+    request: &LeaderAndIsrRequest,
+) -> Result<BTreeSet<TopicPartition>, NoAnswer> {
+    let own_id = broker.partitions.environment().broker_id.0;
+    let named = request.topic_states.iter().flat_map(|topic| {
+        let counted_on = |state: &&LeaderAndIsrPartitionState| {
+            !state.is_new && (state.isr.contains(&own_id) || state.leader == own_id)
+        };
+        let states = topic.partition_states.iter().filter(counted_on);
+        states.map(|state| TopicPartition::new(&*topic.topic_name, state.partition_index))
+    });
+    let absent: Vec<_> = named.filter(|at| !broker.partitions.has_log(at)).collect();
+    if absent.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let configs = broker.told.configs.get().ok_or(NoAnswer)?;
+    let created = configs.created(&absent).await.map_err(|error| {
+        warn!(%error, "it cannot be told whether logs are gone");
+        NoAnswer
+    })?;
+    let logs = &broker.partitions.environment().logs;
+    let is_lost = |(at, created): &(TopicPartition, _)| logs.may_have_lost(at, *created);
+    Ok(absent.into_iter().zip(created).filter(is_lost).map(|(at, _)| at).collect())
+}
+
 /// Gives partitions their roles. A refusal as a whole is repeated on each partition.
 fn leader_and_isr(
     broker: &Arc<Broker>,
     request: LeaderAndIsrRequest,
+    lost: &BTreeSet<TopicPartition>,
     refusal: Option<ErrorCode>,
 ) -> LeaderAndIsrResponse {
     let mut topics = Vec::with_capacity(request.topic_states.len());
@@ -192,7 +228,7 @@ fn leader_and_isr(
             topic.partition_states.iter().map(|state| state.partition_index).collect();
         let codes = match refusal {
             Some(code) => vec![code; indexes.len()],
-            None => host(broker, &name, id, topic.partition_states),
+            None => host(broker, &name, id, topic.partition_states, lost),
         };
         let partition_errors = indexes
             .into_iter()
@@ -215,13 +251,15 @@ fn host(
     name: &TopicName,
     id: Option<TopicId>,
     states: Vec<LeaderAndIsrPartitionState>,
+    lost: &BTreeSet<TopicPartition>,
 ) -> Vec<ErrorCode> {
     let own_id = broker.partitions.environment().broker_id;
     let mut codes = vec![ErrorCode::None; states.len()];
     let mut assignments = Vec::new();
     let mut places = Vec::new();
     for (place, state) in states.into_iter().enumerate() {
-        let assignment = assignment(state);
+        let mut assignment = assignment(state);
+        assignment.is_lost = lost.contains(&TopicPartition::new(name.clone(), assignment.index));
         let known = broker.partitions.find(name, assignment.index);
         let known = known.and_then(|partition| partition.leadership()).map(|(_, epoch)| epoch);
         match known {
@@ -295,6 +333,7 @@ fn assignment(state: LeaderAndIsrPartitionState) -> Assignment {
         replicas: brokers(&state.replicas),
         isr: brokers(&state.isr),
         is_new: state.is_new,
+        is_lost: false,
     }
 }
 
@@ -399,6 +438,14 @@ fn stop(broker: &Arc<Broker>, topic: &str, state: &StopReplicaPartitionState) ->
     }
     if topic == OFFSETS_TOPIC && state.delete_partition {
         broker.groups.resigned(state.partition_index, None);
+    }
+    let logs = &broker.partitions.environment().logs;
+    if state.delete_partition
+        && logs.directories().iter().any(|directory| directory.is_offline())
+        && !broker.partitions.has_log(&TopicPartition::new(topic, state.partition_index))
+    {
+        // It may be where nothing can be deleted now, and would be found there by the next start.
+        return ErrorCode::KafkaStorageError;
     }
     let delete =
         state.delete_partition.then(|| topic_settings(broker, topic).log.file_delete_delay_ms);

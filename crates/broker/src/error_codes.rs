@@ -171,6 +171,7 @@ pub(crate) fn delete_failure(failure: &DeleteFailure) -> ErrorCode {
 pub(crate) fn host_error(error: &HostError) -> ErrorCode {
     match error {
         HostError::InconsistentTopicId => ErrorCode::InconsistentTopicId,
+        HostError::LogIsGone => ErrorCode::KafkaStorageError,
         HostError::Log(error) => log_error(error),
     }
 }

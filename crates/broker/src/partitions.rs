@@ -56,6 +56,9 @@ pub(crate) enum HostError {
     /// Its log directory holds another incarnation of the topic: `INCONSISTENT_TOPIC_ID`.
     #[error("the partition here belongs to another topic of the same name")]
     InconsistentTopicId,
+    /// The log is gone though the partition is not new, and counts as in sync: `KAFKA_STORAGE_ERROR`.
+    #[error("the partition is not new, and no log directory holds its log: it stays offline here")]
+    LogIsGone,
     /// Its log cannot be used: `KAFKA_STORAGE_ERROR`.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -95,6 +98,11 @@ impl Partitions {
     /// Whether a partition of the topic called `topic` is on this broker.
     pub(crate) fn hosts(&self, topic: &str) -> bool {
         self.by_name.shard(topic).load().contains_key(topic)
+    }
+
+    /// Whether there is a log of the partition, whoever has it.
+    pub(crate) fn has_log(&self, name: &TopicPartition) -> bool {
+        self.find(&name.topic, name.partition).is_some() || self.unclaimed.lock().contains_key(name)
     }
 
     /// All partitions, by name.
@@ -178,6 +186,9 @@ impl Partitions {
             // Its log may be in the directory that is offline.
             return Err(HostError::Log(LogError::Offline));
         }
+        if assignment.is_lost {
+            return Err(HostError::LogIsGone);
+        }
         let config = Arc::clone(&topic.settings.load().log);
         let now = self.environment.clock.timestamp();
         let preferred = self.preferred.lock().remove(&name);
@@ -245,6 +256,9 @@ impl Partitions {
             }
             _ => unclaimed.remove(&name).map(OpenOrClosed::Closed),
         };
+        if delete.is_some() {
+            self.environment.logs.forget_missing(&name);
+        }
         let (Some(log), logs) = (log, &self.environment.logs) else { return Ok(()) };
         let now = self.environment.clock.now();
         match log {

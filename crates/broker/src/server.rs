@@ -659,6 +659,8 @@ fn start_controller(
         random: Arc::clone(&broker.random),
     };
     let (handle, driver) = control.handle.block_on(membership.start(settings, surroundings))?;
+    // Before anybody can say what this broker hosts.
+    broker.partitions.environment().logs.registered(handle.broker_epoch().0);
     assert!(broker.controller.set(handle).is_ok(), "a broker has one controller");
     let (failed, failure) = watch::channel(false);
     control.handle.spawn(async move {

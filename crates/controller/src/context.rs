@@ -194,31 +194,61 @@ impl Context {
         controller_epoch: ControllerEpoch,
     ) -> Option<StateNode> {
         let partition = self.partition(at)?;
-        let online = |broker| self.is_online(broker, at);
-        repaired(
-            partition,
-            online,
-            |broker| self.is_lingering(broker, at),
-            unclean,
-            controller_epoch,
-        )
+        repaired(partition, |broker| self.standing(broker, at), unclean, controller_epoch)
+    }
+
+    /// What can be expected of `broker`'s replica of `at`.
+    pub(crate) fn standing(&self, broker: BrokerId, at: &TopicPartition) -> Standing {
+        match (self.brokers.contains_key(&broker), self.is_whole(broker, at)) {
+            (false, _) => Standing::Away,
+            (true, false) => Standing::Broken,
+            (true, true) if self.leaving.contains(&broker) => Standing::Lingering,
+            (true, true) => Standing::Online,
+        }
+    }
+}
+
+/// What can be expected of a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It can lead.
+    Online,
+    /// It serves still, and is about to shut down.
+    Lingering,
+    /// Its broker is not registered; its log is where it was, as far as is known.
+    Away,
+    /// Its broker lives and says that it cannot use its log, or has lost it.
+    Broken,
+}
+
+impl Standing {
+    /// The same, where a leader is looked for that stays.
+    pub(crate) fn unless_lingering(self) -> Self {
+        match self {
+            Self::Lingering => Self::Away,
+            Self::Online | Self::Away | Self::Broken => self,
+        }
     }
 }
 
 /// A new partition is led by its first online replica. Of an old one, whatever is not online leaves the
-/// ISR (its last member never does), and if the leader is not online, the first assigned replica that
-/// is in the ISR leads; with `unclean`, and none of those, the first that is online. A leader that is
-/// about to shut down leads on while nobody can take over.
+/// ISR, and if the leader is not online, the first assigned replica that is in the ISR leads; with `unclean`,
+/// and none of those, the first that is online. A leader that is about to shut down leads on while nobody can
+/// take over.
+///
+/// Where nobody in the ISR is online, all stay in it whose logs are not known to be gone: each of them holds
+/// what was committed, and whichever comes back first may lead. (Kafka keeps one, and waits for that.) The
+/// last one stays even if its log is gone: somebody has to say that this partition has lost its records.
 pub(crate) fn repaired(
     partition: &Partition,
-    is_online: impl Fn(BrokerId) -> bool,
-    is_lingering: impl Fn(BrokerId) -> bool,
+    standing: impl Fn(BrokerId) -> Standing,
     unclean: bool,
     controller_epoch: ControllerEpoch,
 ) -> Option<StateNode> {
     if partition.is_unreadable {
         return None;
     }
+    let is_online = |id: BrokerId| standing(id) == Standing::Online;
     let online = |ids: &[BrokerId]| -> Vec<BrokerId> {
         ids.iter().copied().filter(|&id| is_online(id)).collect()
     };
@@ -230,16 +260,21 @@ pub(crate) fn repaired(
     };
     let mut after = before.clone();
     after.isr = online(&before.isr);
-    if !before.leader.is_some_and(&is_online) {
+    if !before.leader.is_some_and(is_online) {
         let candidates = online(&partition.replicas);
         after.leader = candidates.iter().copied().find(|id| before.isr.contains(id));
-        if let (None, Some(old)) = (after.leader, before.leader.filter(|&id| is_lingering(id))) {
+        let is_lingering = |id: &BrokerId| standing(*id) == Standing::Lingering;
+        if let (None, Some(old)) = (after.leader, before.leader.filter(is_lingering)) {
             after.leader = Some(old);
             after.isr =
                 before.isr.iter().copied().filter(|&id| id == old || is_online(id)).collect();
         } else if let (None, true, Some(&first)) = (after.leader, unclean, candidates.first()) {
             (after.leader, after.isr, after.recovering) = (Some(first), vec![first], true);
         }
+    }
+    if after.isr.is_empty() {
+        let away = before.isr.iter().copied().filter(|&id| standing(id) != Standing::Broken);
+        after.isr = away.collect();
     }
     if after.isr.is_empty() {
         after.isr = before.isr.last().copied().into_iter().collect();
@@ -281,13 +316,14 @@ mod tests {
         let state = Some(State { node, partition_epoch: PartitionEpoch(0) });
         let partition = Partition { state, ..Partition::assigned(ids(&[1, 2, 3])) };
         let online = ids(online);
-        let after = repaired(
-            &partition,
-            |id| online.contains(&id),
-            |id| id.0 == 9,
-            unclean,
-            ControllerEpoch(2),
-        )?;
+        // Of those that are not online, 9 is about to shut down, and 8 has lost its log.
+        let standing = |id: BrokerId| match id.0 {
+            _ if online.contains(&id) => Standing::Online,
+            9 => Standing::Lingering,
+            8 => Standing::Broken,
+            _ => Standing::Away,
+        };
+        let after = repaired(&partition, standing, unclean, ControllerEpoch(2))?;
         assert_eq!(after.controller_epoch, ControllerEpoch(2));
         let isr = after.isr.iter().map(|id| id.0).collect();
         Some((after.leader.map_or(-1, |id| id.0), after.leader_epoch.0, isr))
@@ -313,12 +349,31 @@ mod tests {
     }
 
     #[test]
+    fn all_who_went_at_once_stay_in_the_isr_and_whoever_is_back_first_leads() {
+        assert_eq!(repair(3, &[3, 2], &[1], false), Some((-1, 8, vec![3, 2])));
+        assert_eq!(repair(-1, &[3, 2], &[1, 2], false), Some((2, 8, vec![2])));
+    }
+
+    #[test]
+    fn one_whose_log_is_gone_leaves_the_isr_to_those_that_are_away() {
+        assert_eq!(repair(8, &[8, 3], &[], false), Some((-1, 8, vec![3])));
+        assert_eq!(repair(8, &[8, 2, 3], &[2], false), Some((2, 8, vec![2])));
+        assert_eq!(
+            repair(8, &[8], &[1, 2], false),
+            Some((-1, 8, vec![8])),
+            "and nobody else leads"
+        );
+        assert_eq!(repair(8, &[8], &[1], true), Some((1, 8, vec![1])), "unless that is allowed");
+    }
+
+    #[test]
     fn a_new_partition_is_led_by_its_first_online_replica() {
         let partition = Partition::assigned(ids(&[1, 2, 3]));
         let epoch = ControllerEpoch(2);
-        let state = repaired(&partition, |id| id.0 > 1, |_| false, false, epoch).unwrap();
+        let standing = |id: BrokerId| if id.0 > 1 { Standing::Online } else { Standing::Away };
+        let state = repaired(&partition, standing, false, epoch).unwrap();
         assert_eq!((state.leader, state.isr), (Some(BrokerId(2)), ids(&[2, 3])));
-        assert_eq!(repaired(&partition, |_| false, |_| true, true, epoch), None);
+        assert_eq!(repaired(&partition, |_| Standing::Lingering, true, epoch), None);
     }
 
     #[test]
@@ -332,6 +387,6 @@ mod tests {
     #[test]
     fn a_partition_whose_state_cannot_be_read_is_left_alone() {
         let partition = Partition { is_unreadable: true, ..Partition::assigned(ids(&[1])) };
-        assert_eq!(repaired(&partition, |_| true, |_| false, true, ControllerEpoch(2)), None);
+        assert_eq!(repaired(&partition, |_| Standing::Online, true, ControllerEpoch(2)), None);
     }
 }

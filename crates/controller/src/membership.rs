@@ -5,7 +5,7 @@ use crate::{ConfigListener, ConfigRules, ControlChannels, ControllerHandle, NoSe
 use crate::{Placement, SessionRecord, znodes};
 use coordination::{CreateMode, Events, Op, Read, ReadResult, SessionHandle, Store, StoreError};
 use metadata::{BrokerImage, ConfigEntity};
-use model::{BrokerId, TopicName};
+use model::{BrokerId, TopicName, TopicPartition};
 use platform::{Clock, Random};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicI64;
@@ -218,7 +218,7 @@ async fn cluster_id(session: &SessionHandle, proposed: &str) -> Result<String, C
 /// stay with one that did.
 pub(crate) type CurrentSession = Arc<Mutex<SessionHandle>>;
 
-/// Reads dynamic settings from the store.
+/// Reads dynamic settings from the store, and since when it has partitions.
 #[derive(Clone, Debug)]
 pub struct ConfigReader {
     session: CurrentSession,
@@ -234,8 +234,32 @@ impl ConfigReader {
         topics: &[TopicName],
     ) -> Result<Vec<BTreeMap<String, String>>, StoreError> {
         let entities: Vec<_> = topics.iter().cloned().map(ConfigEntity::Topic).collect();
-        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        read_configs(&session, &entities).await
+        read_configs(&self.session(), &entities).await
+    }
+
+    /// When each of `partitions` got its state, in order, counted as broker epochs are: a registration with
+    /// a greater epoch is younger. `None` for one that has none.
+    ///
+    /// # Errors
+    /// Why the store did not answer.
+    pub async fn created(
+        &self,
+        partitions: &[TopicPartition],
+    ) -> Result<Vec<Option<i64>>, StoreError> {
+        let path = |at: &TopicPartition| znodes::state_path(&at.topic, at.partition);
+        let reads = partitions.iter().map(|at| Read::exists(path(at))).collect();
+        let found = self.session().read_all(reads).await?;
+        found
+            .into_iter()
+            .map(|found| match found? {
+                ReadResult::Exists(stat) => Ok(stat.map(|stat| stat.czxid.0)),
+                ReadResult::Data(..) | ReadResult::Children(..) => Ok(None),
+            })
+            .collect()
+    }
+
+    fn session(&self) -> SessionHandle {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

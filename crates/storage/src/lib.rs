@@ -15,6 +15,7 @@
 mod append;
 mod checkpoint;
 mod compaction;
+mod continuity;
 mod deletions;
 mod directory_name;
 mod entry_file;

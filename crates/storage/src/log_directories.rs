@@ -8,6 +8,7 @@
 mod tests;
 
 use crate::checkpoint::{self, Durability};
+use crate::continuity::{self, Record};
 use crate::deletions::Deletions;
 use crate::directory_name::{self, DirectoryName};
 use crate::error::{DiskError, LogError};
@@ -114,6 +115,11 @@ pub struct LogDirectory {
     settled: Mutex<BTreeMap<(TopicPartition, bool), Settled>>,
     /// Whether a high watermark moved since they were last written.
     high_watermarks_moved: AtomicBool,
+    /// What the high watermark checkpoint names though there is no log of it: they are gone. Their lines stay,
+    /// so that the next start knows it too.
+    missing: Mutex<BTreeMap<TopicPartition, Offset>>,
+    /// What it remembers of all directories; none until it can be used.
+    record: Mutex<Option<Record>>,
     /// What was last written, so that nothing is written twice; also the lock of the files.
     written: Mutex<BTreeMap<&'static str, String>>,
 }
@@ -189,14 +195,18 @@ impl LogDirectory {
             return Ok(());
         }
         let mut written = lock(&self.written);
-        let lines = self.entries();
-        let lines = lines
+        let line = |name: &TopicPartition, offset| {
+            let TopicPartition { topic, partition } = name;
+            format!("{topic} {partition} {offset}")
+        };
+        let mut lines = self
+            .entries()
             .iter()
-            .filter_map(|entry| {
-                let TopicPartition { topic, partition } = &entry.name;
-                value(entry).map(|offset| format!("{topic} {partition} {offset}"))
-            })
+            .filter_map(|entry| value(entry).map(|offset| line(&entry.name, offset)))
             .collect::<Vec<_>>();
+        if name == checkpoint::HIGH_WATERMARKS {
+            lines.extend(lock(&self.missing).iter().map(|(name, &offset)| line(name, offset)));
+        }
         let text = checkpoint::encode(lines.iter());
         if written.get(name) == Some(&text) {
             return Ok(());
@@ -293,6 +303,22 @@ struct Found {
     logs: Vec<Arc<LogEntry>>,
     /// The broker epoch in the clean-shutdown marker; the outer is none without a marker.
     marker: Option<Option<i64>>,
+    continuity: continuity::Found,
+}
+
+/// Gives every directory the record that it is to have from now on; written with `meta.properties`.
+fn remember_each_other(found: &[Found], offline: usize, random: &dyn Random) {
+    let continuities: Vec<_> = found.iter().map(|found| found.continuity.clone()).collect();
+    let records = continuity::judge(&continuities, offline, random);
+    let was_complete = continuities.iter().any(|found| found.was_used);
+    if was_complete && records.iter().any(|record| record.complete_since.is_none()) {
+        warn!(
+            "a log directory is missing, or was emptied: partitions whose logs were in it stay offline"
+        );
+    }
+    for (found, record) in found.iter().zip(records) {
+        *lock(&found.directory.record) = Some(record);
+    }
 }
 
 /// All log directories. Shared by reactors, janitor and committer; locks inside are short.
@@ -358,6 +384,8 @@ impl LogDirectories {
                     logs: Mutex::default(),
                     settled: Mutex::default(),
                     high_watermarks_moved: AtomicBool::new(true),
+                    missing: Mutex::default(),
+                    record: Mutex::default(),
                     written: Mutex::default(),
                 })
             })
@@ -392,6 +420,7 @@ impl LogDirectories {
             .copied()
             .flatten()
             .filter(|_| is_clean && epochs.windows(2).all(|pair| pair[0] == pair[1]));
+        remember_each_other(&found, directories.len() - found.len(), shared.random.as_ref());
         let mut logs = Vec::new();
         let mut seen = BTreeMap::<(TopicPartition, bool), PathBuf>::new();
         for Found { directory, logs: entries, .. } in found {
@@ -408,6 +437,13 @@ impl LogDirectories {
                     });
                 }
                 logs.push(ClosedLog { entry, log_directory: Arc::clone(&directory) });
+            }
+        }
+        for directory in &directories {
+            // A log that was moved is not gone.
+            lock(&directory.missing).retain(|name, _| !seen.contains_key(&(name.clone(), false)));
+            for name in lock(&directory.missing).keys() {
+                warn!(partition = %name, directory = %directory.path.display(), "its log was here and is gone");
             }
         }
         let broker_id = config.broker_id;
@@ -438,6 +474,12 @@ impl LogDirectories {
                 });
             }
             let disk = self.shared.disk.as_ref();
+            // Before anything says that the directory was ever used.
+            if let Err(failure) = directory.write_record() {
+                drop(meta);
+                directory.tolerate(Err(failure));
+                continue;
+            }
             if let Err(failure) = meta.write(disk, &directory.path, self.broker_id, cluster_id) {
                 drop(meta);
                 directory.tolerate(Err(failure));
@@ -450,6 +492,53 @@ impl LogDirectories {
     #[must_use]
     pub fn previous_broker_epoch(&self) -> Option<i64> {
         self.previous_broker_epoch
+    }
+
+    /// The broker has registered, for the first time since its start, with this epoch: what its directories
+    /// may lack is from before.
+    pub fn registered(&self, broker_epoch: i64) {
+        for directory in self.directories.iter().filter(|directory| !directory.is_offline()) {
+            {
+                let mut record = lock(&directory.record);
+                match &mut *record {
+                    Some(record) if record.complete_since.is_none() => {
+                        record.complete_since = Some(broker_epoch);
+                    }
+                    Some(_) | None => continue,
+                }
+            }
+            directory.tolerate(directory.write_record());
+        }
+    }
+
+    /// Whether a log of `partition` may have been in one of the directories, though none has it now.
+    /// `created` is when the store got the partition's state, counted as broker epochs are; absent if the store
+    /// of this registration has none: then it is younger than that, or deleted.
+    ///
+    /// False only if it is certain that this broker never had the log: it is in no checkpoint, and every
+    /// directory is there in which it can have been created.
+    #[must_use]
+    pub fn may_have_lost(&self, partition: &TopicPartition, created: Option<i64>) -> bool {
+        let is_missing = |directory: &Arc<LogDirectory>| {
+            directory.is_offline() || lock(&directory.missing).contains_key(partition)
+        };
+        let complete_since = self
+            .directories
+            .iter()
+            .filter_map(|directory| lock(&directory.record).as_ref().map(|r| r.complete_since))
+            .max_by_key(|since| since.unwrap_or(i64::MAX))
+            .flatten();
+        self.directories.iter().any(is_missing)
+            || created.is_some_and(|created| complete_since.is_none_or(|since| created <= since))
+    }
+
+    /// The partition has a log again, or is deleted: that its log was gone does not matter any more.
+    pub fn forget_missing(&self, partition: &TopicPartition) {
+        for directory in &self.directories {
+            if lock(&directory.missing).remove(partition).is_some() {
+                directory.high_watermark_moved();
+            }
+        }
     }
 
     /// The directories, in the order of `log.dirs`.
@@ -519,6 +608,7 @@ impl LogDirectories {
         };
         match create() {
             Ok(log) => {
+                self.forget_missing(&entry.name);
                 let mut logs = lock(&directory.logs);
                 let logs = if entry.is_future() { &mut logs.future } else { &mut logs.live };
                 let before = logs.insert(entry.name.clone(), Arc::clone(&entry));
@@ -628,6 +718,7 @@ impl LogDirectories {
             return Err(failure);
         }
         self.shared.deletions.push_due(to.clone(), due);
+        directory.high_watermark_moved();
         // A new log of the same name must not inherit where this one started.
         if entry.checkpointed_log_start().is_some() {
             directory.tolerate(directory.write_log_starts());
@@ -681,6 +772,16 @@ impl LogDirectories {
 }
 
 impl LogDirectory {
+    /// Writes what the directory remembers of all of them, unless it has that already.
+    fn write_record(&self) -> Result<(), DiskError> {
+        let Some(record) = lock(&self.record).clone() else { return Ok(()) };
+        let disk = self.disk().as_ref();
+        if Record::read(disk, &self.path)? == Some(Some(record.clone())) {
+            return Ok(());
+        }
+        record.write(disk, &self.path)
+    }
+
     fn failed_to_start(&self, failure: DiskError) -> DiskError {
         warn!(
             directory = %self.path.display(),
@@ -731,6 +832,7 @@ impl LogDirectory {
             }
         };
         let mut partitions = Vec::new();
+        let mut deleted = Vec::new();
         for name in names {
             let path = self.path.join(&name);
             let parsed = name.to_str().and_then(directory_name::parse);
@@ -747,7 +849,10 @@ impl LogDirectory {
                 Some(DirectoryName::Future(partition)) => {
                     partitions.push((partition, Some(name.to_string_lossy().into_owned())));
                 }
-                Some(DirectoryName::Delete) => self.shared.deletions.push_due(path, now),
+                Some(DirectoryName::Delete) => {
+                    deleted.push(name.to_string_lossy().into_owned());
+                    self.shared.deletions.push_due(path, now);
+                }
                 Some(DirectoryName::Stray | DirectoryName::Foreign) => {}
                 None => {
                     return Err(StartError::UnexpectedDirectory {
@@ -786,18 +891,42 @@ impl LogDirectory {
             !registered.live.contains_key(name) && !registered.future.contains_key(name)
         };
         let has_stale = cleaner_offsets.keys().any(is_stale);
+        // The checkpoint may be older than a deletion whose files are still there.
+        let is_deleted = |name: &TopicPartition| {
+            let prefix = format!("{name}.");
+            deleted.iter().any(|directory| directory.starts_with(&prefix))
+        };
+        *lock(&self.missing) = high_watermarks
+            .iter()
+            .filter(|(name, _)| is_stale(name) && !is_deleted(name))
+            .map(|(name, &offset)| (name.clone(), Offset(offset)))
+            .collect();
         drop(registered);
         if has_stale {
             // A new log of the same name must not be taken for one that is compacted already.
             self.tolerate(self.write_cleaner_offsets());
         }
+        let record = match Record::read(disk, &self.path) {
+            Ok(record) => record,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        if record == Some(None) {
+            warn!(directory = %self.path.display(), file = continuity::FILE_NAME, "cannot be read");
+        }
+        let was_used = match record {
+            Some(Some(_)) => true,
+            // Whatever was in it is in doubt.
+            Some(None) => false,
+            None => lock(&self.meta).cluster_id().is_some() || !logs.is_empty(),
+        };
+        let continuity = continuity::Found { record: record.flatten(), was_used };
         info!(
             directory = %self.path.display(),
             logs = logs.len(),
             clean = marker.is_some(),
             "log directory"
         );
-        Ok(Ok(Found { directory: Arc::clone(self), logs, marker }))
+        Ok(Ok(Found { directory: Arc::clone(self), logs, marker, continuity }))
     }
 
     /// A checkpoint that cannot be read only makes recovery longer.

@@ -76,6 +76,7 @@ impl Running {
             replicas: me.clone(),
             isr: me.clone(),
             is_new: true,
+            is_lost: false,
         });
         let hosted =
             broker.partitions.host(&topic.into(), Some(id), &settings, assignments.collect());

@@ -49,6 +49,9 @@ pub(crate) struct Assignment {
     /// Whether the partition never had records: only then may a log be created although a log
     /// directory is offline that might hold it.
     pub(crate) is_new: bool,
+    /// Whether this broker's log of it may have been here and is gone, while others count on it: then
+    /// none may be created.
+    pub(crate) is_lost: bool,
 }
 
 impl Role {

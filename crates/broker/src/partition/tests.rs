@@ -102,6 +102,7 @@ impl World {
             replicas: ids(replicas),
             isr: ids(isr),
             is_new: epoch == 0,
+            is_lost: false,
         };
         let results = self.partitions.host(&"t".into(), None, &settings, vec![assignment]);
         results.into_iter().for_each(|result| result.unwrap());
@@ -380,6 +381,7 @@ fn who_waits_hears_that_the_leadership_is_lost() {
             replicas: vec![BrokerId(0), BrokerId(1)],
             isr: vec![BrokerId(1)],
             is_new: false,
+            is_lost: false,
         })
         .unwrap();
     assert_eq!(waiting.failure().unwrap(), "LeadershipLost");

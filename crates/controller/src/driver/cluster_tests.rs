@@ -11,9 +11,12 @@ use platform::MemoryDisk;
 use platform::clock::ManualClock;
 use platform::random::SeededRandom;
 use protocol::messages::alter_partition_request::{PartitionData, TopicData};
+use protocol::messages::leader_and_isr_response::{
+    LeaderAndIsrPartitionError, LeaderAndIsrTopicError,
+};
 use protocol::messages::{
-    AlterPartitionRequest, ControlledShutdownRequest, LeaderAndIsrResponse, StopReplicaResponse,
-    UpdateMetadataResponse,
+    AlterPartitionRequest, ControlledShutdownRequest, LeaderAndIsrRequest, LeaderAndIsrResponse,
+    StopReplicaResponse, UpdateMetadataResponse,
 };
 use std::path::Path;
 use std::sync::Mutex;
@@ -94,12 +97,40 @@ impl Session for MortalSession {
     }
 }
 
-/// What brokers were told, in order. All answer at once that they have done it.
+/// What brokers were told, in order. All answer at once that they have done it, but for replicas whose logs
+/// are gone (a broker's, of a topic): those are not led, nor followed as one that is in sync.
 #[derive(Clone, Debug, Default)]
-struct Brokers(Arc<Mutex<Vec<(BrokerId, ControlRequest)>>>);
+struct Brokers(Arc<Mutex<Vec<(BrokerId, ControlRequest)>>>, Arc<Mutex<BTreeSet<(i32, String)>>>);
 
 #[derive(Debug)]
 struct ToOne(BrokerId, Brokers);
+
+impl Brokers {
+    fn lead(&self, to: BrokerId, request: &LeaderAndIsrRequest) -> LeaderAndIsrResponse {
+        let mut lost = self.1.lock().unwrap();
+        let topics = request.topic_states.iter().map(|topic| {
+            let key = (to.0, topic.topic_name.to_string());
+            let errors = topic.partition_states.iter().map(|state| {
+                let counts = state.isr.contains(&to.0) && !state.is_new;
+                if !counts {
+                    lost.remove(&key);
+                }
+                let is_lost = lost.contains(&key);
+                LeaderAndIsrPartitionError {
+                    partition_index: state.partition_index,
+                    error_code: match is_lost {
+                        true => ErrorCode::KafkaStorageError.code(),
+                        false => ErrorCode::None.code(),
+                    },
+                    ..Default::default()
+                }
+            });
+            let partition_errors = errors.collect();
+            LeaderAndIsrTopicError { topic_id: topic.topic_id, partition_errors }
+        });
+        LeaderAndIsrResponse { topics: topics.collect(), ..Default::default() }
+    }
+}
 
 impl ControlChannels for Brokers {
     fn open(&self, broker: &BrokerImage) -> Arc<dyn ControlChannel> {
@@ -110,8 +141,9 @@ impl ControlChannels for Brokers {
 impl ControlChannel for ToOne {
     fn send(&self, request: ControlRequest) -> Answering {
         let response = match &request {
-            ControlRequest::LeaderAndIsr(_) => {
-                ControlResponse::LeaderAndIsr(LeaderAndIsrResponse::default())
+            ControlRequest::LeaderAndIsr(request) => {
+                let answer = self.1.lead(self.0, request);
+                ControlResponse::LeaderAndIsr(answer)
             }
             ControlRequest::UpdateMetadata(_) => {
                 ControlResponse::UpdateMetadata(UpdateMetadataResponse::default())
@@ -396,6 +428,44 @@ async fn a_broker_that_is_back_before_its_death_was_noticed_still_loses_its_lead
     until(async || cluster.led("t", 0).await == Some((1, 1, vec![1]))).await;
     let new = cluster.observer.exists(path, false).await.unwrap().unwrap().czxid;
     assert!(BrokerEpoch(new.0) > old);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_whose_log_is_gone_leaves_the_isr_and_may_start_empty_after_that() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1]]).await;
+    cluster.create("alone", &[&[2]]).await;
+    let lost = [(2, "t".to_owned()), (2, "alone".to_owned())];
+    cluster.told.1.lock().unwrap().extend(lost);
+    cluster.take_told();
+    // The next controller tells everybody again.
+    cluster.kill(0).await;
+    until(async || cluster.led("t", 0).await == Some((1, 1, vec![1]))).await;
+    until(async || cluster.led("alone", 0).await == Some((-1, 1, vec![2]))).await;
+    until(async || cluster.told.1.lock().unwrap().len() == 1).await;
+    let described = |offline: &[i32]| {
+        let told = cluster.told.0.lock().unwrap();
+        let mut of_t = told.iter().rev().filter_map(|(_, request)| match request {
+            ControlRequest::UpdateMetadata(update) => {
+                update.topic_states.iter().find(|topic| &*topic.topic_name == "t")
+            }
+            ControlRequest::LeaderAndIsr(_) | ControlRequest::StopReplica(_) => None,
+        });
+        of_t.next().is_some_and(|topic| topic.partition_states[0].offline_replicas == offline)
+    };
+    until(async || described(&[0; 0])).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[1, 2]).await, code(ErrorCode::None), "it has caught up");
+    let asked: Vec<_> = cluster
+        .take_told()
+        .into_iter()
+        .filter_map(|(to, request)| match request {
+            ControlRequest::LeaderAndIsr(request) => (to.0 == 2).then_some(request),
+            ControlRequest::UpdateMetadata(_) | ControlRequest::StopReplica(_) => None,
+        })
+        .flat_map(|request| request.topic_states)
+        .filter(|topic| &*topic.topic_name == "alone")
+        .collect();
+    assert_eq!(asked.len(), 1, "nobody else can take over: it is not asked again");
 }
 
 #[tokio::test(start_paused = true)]

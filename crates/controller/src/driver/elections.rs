@@ -150,7 +150,7 @@ impl Driver {
         }
     }
 
-    /// Replicas that a broker could not start are offline until it comes back.
+    /// Replicas that a broker could not start are offline until it says otherwise, or comes back.
     pub(super) async fn handle_leader_and_isr_answer(
         &mut self,
         broker: BrokerId,
@@ -158,25 +158,42 @@ impl Driver {
     ) {
         let Some(active) = &mut self.active else { return };
         let context = &mut active.context;
-        let mut failed = Vec::new();
+        let (mut failed, mut back) = (Vec::new(), Vec::new());
         for topic in response.topics {
             let Some(name) = context.names.get(&topic.topic_id) else { continue };
             for partition in topic.partition_errors {
+                let at = TopicPartition::new(name.clone(), partition.partition_index);
                 if partition.error_code == ErrorCode::KafkaStorageError.code() {
-                    let at = TopicPartition::new(name.clone(), partition.partition_index);
                     if context.offline.insert((broker, at.clone())) {
                         failed.push(at);
                     }
+                } else if partition.error_code == ErrorCode::None.code()
+                    && !context.offline.is_empty()
+                    && context.offline.remove(&(broker, at.clone()))
+                {
+                    back.push(at);
                 }
             }
         }
-        if failed.is_empty() {
+        if failed.is_empty() && back.is_empty() {
             return;
         }
-        tracing::warn!(%broker, partitions = failed.len(), "replicas are offline: their disk failed");
-        match self.repair(failed.clone()).await {
+        let counted_on = |context: &Context, at: &TopicPartition| {
+            let state = context.partition(at).and_then(|partition| partition.state.as_ref());
+            state.is_some_and(|state| state.node.isr.contains(&broker))
+        };
+        let were_in_sync: Vec<_> =
+            failed.iter().filter(|at| counted_on(context, at)).cloned().collect();
+        tracing::warn!(%broker, offline = failed.len(), back = back.len(), "replicas are offline, or back: their logs cannot be used, or can be again");
+        let changed = [failed, back].concat();
+        match self.repair(changed.clone()).await {
             Ok(mut outbox) => {
-                failed.iter().for_each(|at| outbox.describe(at));
+                changed.iter().for_each(|at| outbox.describe(at));
+                // One whose log is gone may start empty as soon as nobody counts on it.
+                let context = self.context();
+                for at in were_in_sync.iter().filter(|at| !counted_on(context, at)) {
+                    outbox.lead(at, [broker], false);
+                }
                 self.send(&outbox);
             }
             Err(stopped) => self.stop(stopped, "replicas went offline").await,
@@ -279,7 +296,7 @@ fn elect(
             elected(znodes::StateNode { leader, ..state.node.clone() }, epoch)
         }
         ElectionType::Unclean => {
-            repaired(partition, |id| context.is_online(id, at), |_| false, true, epoch)
+            repaired(partition, |id| context.standing(id, at).unless_lingering(), true, epoch)
                 .filter(|node| node.leader.is_some())
                 .ok_or_else(eligible)?
         }

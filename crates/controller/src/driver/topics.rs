@@ -2,7 +2,7 @@
 
 use super::failover::random_id;
 use super::*;
-use crate::context::{Partition, Topic};
+use crate::context::{Partition, Standing, Topic};
 use crate::handle::ReplyTo;
 use crate::placement::{self, Candidate, Start};
 use crate::topic_rules::{self, collide, may_collide};
@@ -298,8 +298,11 @@ impl Driver {
             let mut groups = vec![first];
             let mut plan_states = Vec::new();
             for (&index, partition) in &plan.topic.partitions {
-                let live = |id| context.is_live(id);
-                let new = crate::context::repaired(partition, live, |_| false, false, epoch);
+                let live = |id| match context.is_live(id) {
+                    true => Standing::Online,
+                    false => Standing::Away,
+                };
+                let new = crate::context::repaired(partition, live, false, epoch);
                 let Some(node) = new else {
                     continue;
                 };
@@ -507,8 +510,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Hides topics and has their replicas stopped, then deleted; those with a replica that is not online
-    /// or on the move wait.
+    /// Hides topics and has their replicas stopped, then deleted; those with a replica whose broker is away
+    /// or on the move wait. A broker whose disk failed says so itself.
     fn start_deletion(&mut self, names: Vec<TopicName>) {
         let (mut first, mut second) = (Outbox::default(), Outbox::default());
         for name in names {
@@ -518,7 +521,7 @@ impl Driver {
             let replicas = replicas_of(&name, topic);
             let id = topic.id;
             let is_moving = topic.partitions.values().any(Partition::is_moving);
-            let is_whole = replicas.iter().all(|(at, broker)| context.is_online(*broker, at));
+            let is_whole = replicas.iter().all(|(_, broker)| context.is_live(*broker));
             let holders = replicas.iter().map(|(_, broker)| *broker).collect();
             context.deleting.insert(name.clone(), holders);
             first.hide(name, id, partitions);

@@ -376,3 +376,49 @@ fn a_real_disk_does_the_same() {
     drop((log, directories));
     std::fs::remove_dir_all(root).unwrap();
 }
+
+#[test]
+fn a_log_that_vanished_is_told_from_one_that_never_was() {
+    let disk = MemoryDisk::new();
+    let at = |topic: &str| TopicPartition::new(topic, 0);
+    let (directories, _) = start(&disk, &["/a", "/b"]);
+    directories.set_cluster_id("cluster").unwrap();
+    directories.registered(10);
+    let mut log = create(&directories, "kept", 0);
+    append(&mut log, b"one").unwrap();
+    directories.write_high_watermarks();
+    assert!(!directories.may_have_lost(&at("never"), Some(11)), "younger than the directories");
+    assert!(directories.may_have_lost(&at("never"), Some(9)), "whose was it before?");
+    assert!(!directories.may_have_lost(&at("never"), None));
+    directories.abandon();
+    drop((log, directories));
+    // Somebody removes it.
+    let path = Path::new("/a/kept-0");
+    for name in disk.list(path).unwrap() {
+        disk.remove_file(&path.join(name)).unwrap();
+    }
+    disk.remove_directory(path).unwrap();
+    for _ in 0..2 {
+        let (directories, found) = start(&disk, &["/a", "/b"]);
+        assert!(found.is_empty());
+        directories.set_cluster_id("cluster").unwrap();
+        directories.registered(20);
+        assert!(directories.may_have_lost(&at("kept"), Some(11)), "its high watermark is known");
+        assert!(!directories.may_have_lost(&at("never"), Some(11)), "nothing else is in doubt");
+        directories.write_high_watermarks();
+        directories.abandon();
+    }
+    let (directories, _) = start(&disk, &["/a"]);
+    directories.set_cluster_id("cluster").unwrap();
+    assert!(directories.may_have_lost(&at("never"), Some(11)), "/b is missing");
+    directories.registered(30);
+    assert!(directories.may_have_lost(&at("never"), Some(11)));
+    assert!(!directories.may_have_lost(&at("never"), Some(31)));
+    let log = create(&directories, "kept", 0);
+    assert!(!directories.may_have_lost(&at("kept"), Some(31)), "it has a log again");
+    directories.delete(log, Duration::ZERO, Instant::default()).unwrap();
+    directories.abandon();
+    let (directories, _) = start(&disk, &["/a"]);
+    assert!(!directories.may_have_lost(&at("kept"), Some(31)), "deleted is not lost");
+    assert!(directories.may_have_lost(&at("never"), Some(30)), "and that stays so");
+}

@@ -98,6 +98,7 @@ impl World {
             replicas: vec![BrokerId(0), BrokerId(1)],
             isr: vec![BrokerId(0), BrokerId(1)],
             is_new: epoch == 0,
+            is_lost: false,
         };
         let results = self.partitions.host(&"t".into(), None, &settings, vec![assignment]);
         results.into_iter().for_each(|result| result.unwrap());

@@ -1,0 +1,184 @@
+//! Replicas that lost their data, on whole brokers: a disk that was emptied or is not mounted.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopic};
+use protocol::messages::delete_topics_request::DeleteTopicState;
+use protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use protocol::messages::metadata_response::MetadataResponsePartition;
+use protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use protocol::messages::{CreateTopicsRequest, DeleteTopicsRequest, FetchRequest};
+use protocol::messages::{MetadataRequest, ProduceRequest};
+use protocol::records::RecordBatchBuilder;
+use protocol::{ErrorCode, Records};
+use support::Cluster;
+
+const TOPIC: &str = "t";
+
+fn create(cluster: &Cluster, replicas: &[i32]) {
+    let topic = CreatableTopic {
+        name: TOPIC.into(),
+        num_partitions: -1,
+        replication_factor: -1,
+        assignments: vec![CreatableReplicaAssignment {
+            partition_index: 0,
+            broker_ids: replicas.to_vec(),
+        }],
+        ..Default::default()
+    };
+    let request =
+        CreateTopicsRequest { topics: vec![topic], timeout_ms: 20_000, ..Default::default() };
+    cluster.until("the topic is created", || {
+        let Some(controller) = cluster.controller() else { return false };
+        let response = cluster.ask(controller, &request);
+        matches!(
+            ErrorCode::from_code(response.topics[0].error_code).unwrap(),
+            ErrorCode::None | ErrorCode::TopicAlreadyExists
+        )
+    });
+}
+
+fn view(cluster: &Cluster, id: i32) -> Option<MetadataResponsePartition> {
+    let response = cluster.ask(id, &MetadataRequest { topics: None, ..Default::default() });
+    let topic = response.topics.into_iter().find(|t| t.name.as_deref() == Some(TOPIC))?;
+    topic.partitions.into_iter().next()
+}
+
+fn until_isr_is(cluster: &Cluster, expected: &[i32]) {
+    cluster.until(&format!("the ISR is {expected:?}"), || {
+        cluster.running().iter().all(|&id| {
+            view(cluster, id).is_some_and(|mut partition| {
+                partition.isr_nodes.sort_unstable();
+                partition.isr_nodes == expected && partition.leader_id > 0
+            })
+        })
+    });
+}
+
+/// The code of an append with `acks=all`.
+fn produce(cluster: &Cluster, id: i32, value: &[u8]) -> ErrorCode {
+    let mut builder = RecordBatchBuilder::new();
+    builder.append(None, None, Some(value)).unwrap();
+    let records = Some(Records::from(builder.build().unwrap()));
+    let topic = TopicProduceData {
+        name: TOPIC.into(),
+        partition_data: vec![PartitionProduceData { index: 0, records }],
+        ..Default::default()
+    };
+    let request = ProduceRequest {
+        acks: -1,
+        timeout_ms: 20_000,
+        topic_data: vec![topic],
+        ..Default::default()
+    };
+    let connection = cluster.connect(id);
+    let (response, _) = cluster.block_on(connection.send_at_most(&request, 12)).unwrap();
+    ErrorCode::from_code(response.responses[0].partition_responses[0].error_code).unwrap()
+}
+
+/// The code and the high watermark that a consumer is told.
+fn fetch(cluster: &Cluster, id: i32) -> (ErrorCode, i64) {
+    let partition = FetchPartition { partition_max_bytes: 1, ..Default::default() };
+    let topic =
+        FetchTopic { topic: TOPIC.into(), partitions: vec![partition], ..Default::default() };
+    let request = FetchRequest { max_bytes: 1, topics: vec![topic], ..Default::default() };
+    let connection = cluster.connect(id);
+    let (response, _) = cluster.block_on(connection.send_at_most(&request, 12)).unwrap();
+    let data = &response.responses[0].partitions[0];
+    (ErrorCode::from_code(data.error_code).unwrap(), data.high_watermark)
+}
+
+/// What an unmounted disk looks like: its mount point is there, and empty.
+fn empty(cluster: &Cluster, id: i32) {
+    for entry in std::fs::read_dir(cluster.directory(id)).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap();
+        } else {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+fn has_log(cluster: &Cluster, id: i32) -> bool {
+    cluster.directory(id).join(format!("{TOPIC}-0")).exists()
+}
+
+#[test]
+fn the_only_replica_without_its_log_is_offline_and_not_empty() {
+    let mut cluster = Cluster::start(2, &[]);
+    let controls = cluster.controller().unwrap();
+    let (leads, other) = (3 - controls, controls);
+    create(&cluster, &[leads]);
+    until_isr_is(&cluster, &[leads]);
+    assert_eq!(produce(&cluster, leads, b"one"), ErrorCode::None);
+    cluster.kill_broker(leads);
+    empty(&cluster, leads);
+    // Each start finds a directory that is a little less empty.
+    for how in ["first", "second", "third"] {
+        cluster.start_broker(leads);
+        cluster.until("the replica is said to be offline", || {
+            view(&cluster, other).is_some_and(|p| {
+                p.leader_id == -1 && p.offline_replicas == [leads] && p.isr_nodes == [leads]
+            }) && cluster.broker_epoch(leads).is_some()
+        });
+        cluster.until("all brokers serve", || {
+            cluster.ask(other, &MetadataRequest::default()).brokers.len() == 2
+        });
+        let code = produce(&cluster, leads, b"two");
+        assert_ne!(code, ErrorCode::None, "{how} start: it leads as an empty log");
+        assert!(!has_log(&cluster, leads), "{how} start: an empty log is there");
+        if how == "first" {
+            cluster.kill_broker(leads);
+        } else if how == "second" {
+            cluster.stop_broker(leads);
+        }
+    }
+    // Whoever knows that the data are gone for good deletes the topic.
+    let topics = vec![DeleteTopicState { name: Some(TOPIC.into()), ..Default::default() }];
+    let request = DeleteTopicsRequest { topics, timeout_ms: 20_000, ..Default::default() };
+    let response = cluster.ask(cluster.controller().unwrap(), &request);
+    assert_eq!(response.responses[0].error_code, 0);
+    create(&cluster, &[leads]);
+    until_isr_is(&cluster, &[leads]);
+    assert_eq!(produce(&cluster, leads, b"one"), ErrorCode::None);
+}
+
+#[test]
+fn one_of_three_that_comes_back_empty_takes_all_from_the_others() {
+    let mut cluster = Cluster::start(3, &[("replica.fetch.wait.max.ms", "100")]);
+    create(&cluster, &[1, 2, 3]);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    for _ in 0..5 {
+        assert_eq!(produce(&cluster, 1, b"value"), ErrorCode::None);
+    }
+    cluster.kill_broker(1);
+    empty(&cluster, 1);
+    cluster.start_broker(1);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    let leader = view(&cluster, 1).unwrap().leader_id;
+    assert_ne!(leader, 1);
+    cluster.until("nothing is lost", || fetch(&cluster, leader) == (ErrorCode::None, 5));
+    let stored = |id| std::fs::read(cluster.directory(id).join("t-0/00000000000000000000.log"));
+    cluster.until("its log is that of the leader", || {
+        stored(1).unwrap_or_default() == stored(leader).unwrap()
+    });
+}
+
+#[test]
+fn a_replica_whose_first_orders_were_lost_starts_empty() {
+    let mut cluster = Cluster::start(2, &[]);
+    let controls = cluster.controller().unwrap();
+    let leads = 3 - controls;
+    create(&cluster, &[leads]);
+    until_isr_is(&cluster, &[leads]);
+    // As if the broker had died before it was told: there is no log, and nothing that ever named one.
+    cluster.kill_broker(leads);
+    std::fs::remove_dir_all(cluster.directory(leads).join(format!("{TOPIC}-0"))).unwrap();
+    std::fs::remove_file(cluster.directory(leads).join("replication-offset-checkpoint")).ok();
+    cluster.start_broker(leads);
+    until_isr_is(&cluster, &[leads]);
+    assert_eq!(produce(&cluster, leads, b"one"), ErrorCode::None);
+}
