@@ -30,7 +30,7 @@ pub(crate) use append::{
 };
 pub(crate) use coordinator_log::CoordinatorAppendFailure;
 pub(crate) use describe::{
-    DeleteFailure, Found, OffsetFailure, OffsetLookup, OffsetQuery, ReplicaSize,
+    DeleteFailure, Deletion, Found, OffsetFailure, OffsetLookup, OffsetQuery, ReplicaSize,
 };
 pub(crate) use following::{Fetched, FollowFailure, FollowerPosition};
 pub(crate) use read::{PartitionRead, Read, ReadFailure, Replica};

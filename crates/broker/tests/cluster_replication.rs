@@ -10,13 +10,16 @@ use platform::clock::SystemClock;
 use protocol::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
 };
+use protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use protocol::messages::fetch_response::PartitionData;
 use protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
 };
 use protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use protocol::messages::{CreateTopicsRequest, FetchRequest, IncrementalAlterConfigsRequest};
+use protocol::messages::{
+    CreateTopicsRequest, DeleteRecordsRequest, FetchRequest, IncrementalAlterConfigsRequest,
+};
 use protocol::messages::{MetadataRequest, ProduceRequest};
 use protocol::records::{Batches, RecordBatchBuilder};
 use protocol::{ErrorCode, Records};
@@ -259,6 +262,36 @@ fn a_follower_that_lags_leaves_the_isr_and_returns() {
     cluster.start_broker(lags);
     until_isr_is(&cluster, &[1, 2, 3]);
     assert_replicas_equal(&cluster);
+}
+
+#[test]
+fn records_are_deleted_once_they_are_gone_everywhere() {
+    let mut cluster = Cluster::start(3, &[("replica.fetch.wait.max.ms", "400")]);
+    create(&cluster, 1, 3, &[]);
+    let leads = leader(&cluster);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    for value in [b"a", b"b", b"c"] {
+        assert_eq!(produce(&cluster, leads, -1, 20_000, value).0, ErrorCode::None);
+    }
+    let delete = |cluster: &Cluster, offset, timeout_ms| {
+        let partitions = vec![DeleteRecordsPartition { partition_index: 0, offset }];
+        let topics = vec![DeleteRecordsTopic { name: TOPIC.into(), partitions }];
+        let answer = cluster.ask(leads, &DeleteRecordsRequest { topics, timeout_ms });
+        let answer = &answer.topics[0].partitions[0];
+        (ErrorCode::from_code(answer.error_code).unwrap(), answer.low_watermark)
+    };
+    assert_eq!(delete(&cluster, 2, 20_000), (ErrorCode::None, 2));
+    for id in cluster.running() {
+        assert_eq!(fetch(&cluster, id, 2).log_start_offset, 2, "on broker {id}");
+    }
+    // One that is silent and counts as alive is waited for.
+    let controls = cluster.controller().unwrap();
+    let silent = cluster.running().into_iter().find(|id| ![leads, controls].contains(id)).unwrap();
+    cluster.crash_broker(silent);
+    assert_eq!(delete(&cluster, -1, 300), (ErrorCode::RequestTimedOut, 2));
+    cluster.expire_session(silent);
+    until_isr_is(&cluster, &cluster.running());
+    assert_eq!(delete(&cluster, -1, 20_000), (ErrorCode::None, 3));
 }
 
 #[test]

@@ -48,6 +48,15 @@ pub(crate) enum OffsetFailure {
     Log(#[from] ReadError),
 }
 
+/// What became of a request to delete records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deletion {
+    /// The records below are to go.
+    pub(crate) before: Offset,
+    /// The least log start of all live replicas, as far as the leader has heard.
+    pub(crate) low_watermark: Offset,
+}
+
 /// Why records are not deleted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DeleteFailure {
@@ -154,8 +163,7 @@ impl Partition {
         Ok(guard.lead(self, expected, wall)?.log.end_offset_for_epoch(epoch))
     }
 
-    /// Raises the log's start to `offset`, or to the high watermark if `None`. Returns the low
-    /// watermark: the least start of all replicas.
+    /// Raises the log's start to `offset`, or to the high watermark if `None`.
     ///
     /// # Errors
     /// [`DeleteFailure`].
@@ -163,9 +171,9 @@ impl Partition {
         &self,
         wall: Timestamp,
         offset: Option<Offset>,
-    ) -> Result<Offset, DeleteFailure> {
+    ) -> Result<Deletion, DeleteFailure> {
         let mut effects = Effects::default();
-        let low_watermark = {
+        let deletion = {
             let mut guard = self.state.lock();
             let led = guard.lead(self, None, wall)?;
             if !self.topic.settings.load().log.cleanup_policy.delete {
@@ -191,10 +199,20 @@ impl Partition {
                 guard.tell_of_change(&mut effects);
             }
             guard.retention_due = None;
-            low_watermark
+            Deletion { before: offset, low_watermark }
         };
         effects.fire();
-        Ok(low_watermark)
+        Ok(deletion)
+    }
+
+    /// The least log start of all live replicas, as far as the leader, which this must be, has heard.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub(crate) fn low_watermark(&self, wall: Timestamp) -> Result<Offset, Refusal> {
+        let mut guard = self.state.lock();
+        let led = guard.lead(self, None, wall)?;
+        Ok(led.leader.low_watermark(led.log.log_start_offset()))
     }
 
     /// The producers that the log remembers.

@@ -83,10 +83,12 @@ impl Driver {
                 }
             }
         }
-        let failed = match elsewhere {
+        let mut failed = match elsewhere {
             None => self.create(plans).await,
             Some(_) => self.leave_to_the_controller(plans).await,
         };
+        // Another broker, whose clients asked too, may be first.
+        failed.retain(|_, error| error.code != ErrorCode::TopicAlreadyExists);
         for (topic, error) in failed {
             tracing::warn!(%topic, %error, "not created though asked about");
         }
