@@ -260,8 +260,19 @@ fn host(
     for (place, state) in states.into_iter().enumerate() {
         let mut assignment = assignment(state);
         assignment.is_lost = lost.contains(&TopicPartition::new(name.clone(), assignment.index));
-        let known = broker.partitions.find(name, assignment.index);
-        let known = known.and_then(|partition| partition.leadership()).map(|(_, epoch)| epoch);
+        let partition = broker.partitions.find(name, assignment.index);
+        let told = partition.as_ref().and_then(|partition| partition.leadership());
+        // One that stepped down does what it is told next, though it was told so before.
+        let known = partition.as_ref().and_then(|partition| partition.current_epoch());
+        let is_old = told.is_some_and(|(_, epoch)| assignment.leader_epoch < epoch);
+        if !is_old && partition.as_ref().is_some_and(|p| p.steps_down_from(&assignment)) {
+            if &**name == OFFSETS_TOPIC {
+                broker.groups.resigned(assignment.index, Some(assignment.leader_epoch));
+            }
+            codes[place] = ErrorCode::KafkaStorageError;
+            continue;
+        }
+        let known = if is_old { told.map(|(_, epoch)| epoch) } else { known };
         match known {
             Some(known) if assignment.leader_epoch < known => {
                 codes[place] = ErrorCode::StaleControllerEpoch;

@@ -2,6 +2,7 @@
 //! gone, what idle logs hold, followers that lag, flushes that are due by time.
 
 use crate::Broker;
+use crate::log_troubles;
 use model::Instant;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -9,6 +10,8 @@ use std::time::Duration;
 
 /// How often deletion is looked after; one look costs nothing while nothing was deleted.
 const DELETION_INTERVAL: Duration = Duration::from_secs(1);
+/// How often logs that failed are looked after; one look costs nothing while none did.
+const TROUBLE_INTERVAL: Duration = Duration::from_secs(2);
 /// How often it is looked whether memory can be given back.
 const MEMORY_INTERVAL: Duration = Duration::from_secs(2);
 /// A log that was not used for this long lets go of its buffers and descriptors.
@@ -65,6 +68,7 @@ impl Janitor {
             log.recovery_point_checkpoint_interval.min(log.log_start_checkpoint_interval);
         let mut jobs = vec![
             job(DELETION_INTERVAL, now + DELETION_INTERVAL, delete as fn(&Broker)),
+            job(TROUBLE_INTERVAL, now + TROUBLE_INTERVAL, log_troubles::look_after),
             job(MEMORY_INTERVAL, now + MEMORY_INTERVAL, |broker| {
                 broker.receive_budget.return_memory();
             }),

@@ -20,6 +20,7 @@ mod isr_proposer;
 mod janitor;
 pub mod listener;
 pub mod log_levels;
+mod log_troubles;
 mod mover;
 pub mod output;
 mod partition;

@@ -22,6 +22,7 @@ mod read;
 mod relocation;
 mod role;
 mod settings;
+mod trouble;
 mod upkeep;
 mod watch;
 
@@ -41,6 +42,7 @@ pub(crate) use watch::{Interest, Isolation, Wake, Watcher};
 
 use crate::cleaner::CleaningControl;
 use crate::committer::Committer;
+use crate::log_troubles::LogTroubles;
 use crate::mover::Mover;
 use crate::replica_fetcher::ReplicaFetchers;
 use crate::replication_throttle::ReplicationThrottle;
@@ -72,6 +74,8 @@ pub(crate) struct Environment {
     pub(crate) clock: Arc<dyn Clock>,
     /// Who flushes.
     pub(crate) committer: Committer,
+    /// Who tells the controller of logs that fail.
+    pub(crate) troubles: LogTroubles,
     /// Who moves logs between directories.
     pub(crate) mover: Mover,
     /// Where leaders propose changes of their ISR.
@@ -135,6 +139,7 @@ pub(crate) struct Partition {
     /// Its number in the topic.
     pub(crate) index: i32,
     state: Mutex<State>,
+    trouble: trouble::Trouble,
     /// Signalled when the last writer left, and when a swap or a compaction has ended.
     writer_left: Condvar,
 }
@@ -216,7 +221,8 @@ impl Partition {
             is_swapping: false,
             is_uncleanable: false,
         };
-        Self { topic, index, state: Mutex::new(state), writer_left: Condvar::new() }
+        let trouble = trouble::Trouble::default();
+        Self { topic, index, state: Mutex::new(state), trouble, writer_left: Condvar::new() }
     }
 
     /// Its name.

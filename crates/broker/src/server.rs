@@ -13,6 +13,7 @@ use crate::isr_proposer::IsrProposer;
 use crate::janitor::{Janitor, JanitorStop};
 use crate::listener::{Acceptor, AcceptorStop, Admissions, ConnectionLimits, ReactorDoor};
 use crate::listener::{Listener, SocketSettings, bind};
+use crate::log_troubles::LogTroubles;
 use crate::mover::Mover;
 use crate::partition;
 use crate::partitions::Partitions;
@@ -279,6 +280,10 @@ impl Server {
         let failure = start_controller(&control, membership, &broker, &listeners)?;
 
         control.handle.spawn(proposer.run(Arc::downgrade(&broker)));
+        let troubles = broker.partitions.environment().troubles.clone();
+        let note = troubles.clone();
+        broker.partitions.environment().logs.on_failure(move || note.report());
+        control.handle.spawn(troubles.run(Arc::downgrade(&broker)));
         let committer = spawn("committer", move || committer.run())?;
         let mover = broker.partitions.environment().mover.clone();
         let mover = spawn("mover", move || mover.run())?;
@@ -497,6 +502,7 @@ fn open_partitions(
         logs: Arc::new(logs),
         clock: Arc::clone(clock),
         committer: Committer::default(),
+        troubles: LogTroubles::default(),
         mover: Mover::default(),
         proposals: Box::new(proposer.clone()),
         fetchers: ReplicaFetchers::new(FetcherSettings {

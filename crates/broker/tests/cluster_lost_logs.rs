@@ -59,12 +59,16 @@ fn until_isr_is(cluster: &Cluster, expected: &[i32]) {
 
 /// The code of an append with `acks=all`.
 fn produce(cluster: &Cluster, id: i32, value: &[u8]) -> ErrorCode {
+    produce_at(cluster, id, 0, value)
+}
+
+fn produce_at(cluster: &Cluster, id: i32, index: i32, value: &[u8]) -> ErrorCode {
     let mut builder = RecordBatchBuilder::new();
     builder.append(None, None, Some(value)).unwrap();
     let records = Some(Records::from(builder.build().unwrap()));
     let topic = TopicProduceData {
         name: TOPIC.into(),
-        partition_data: vec![PartitionProduceData { index: 0, records }],
+        partition_data: vec![PartitionProduceData { index, records }],
         ..Default::default()
     };
     let request = ProduceRequest {
@@ -181,4 +185,88 @@ fn a_replica_whose_first_orders_were_lost_starts_empty() {
     cluster.start_broker(leads);
     until_isr_is(&cluster, &[leads]);
     assert_eq!(produce(&cluster, leads, b"one"), ErrorCode::None);
+}
+
+/// What all brokers see of every partition of the topic.
+fn partitions(cluster: &Cluster, id: i32) -> Vec<MetadataResponsePartition> {
+    let response = cluster.ask(id, &MetadataRequest { topics: None, ..Default::default() });
+    let topics = response.topics.into_iter();
+    let mut found: Vec<_> = topics
+        .filter(|t| t.name.as_deref() == Some(TOPIC))
+        .flat_map(|topic| topic.partitions)
+        .collect();
+    found.sort_by_key(|partition| partition.partition_index);
+    found
+}
+
+#[test]
+fn leaders_move_from_a_directory_that_fails_and_the_rest_of_the_broker_goes_on() {
+    let mut cluster = Cluster::without_brokers(&[("replica.fetch.wait.max.ms", "100")]);
+    cluster.start_broker(1);
+    cluster.start_broker(2);
+    let home = tempfile::tempdir().unwrap();
+    let (good, bad) = (home.path().join("good"), home.path().join("bad"));
+    let both = format!("{},{}", good.display(), bad.display());
+    let settings = [("log.dirs", &*both), ("replica.high.watermark.checkpoint.interval.ms", "50")];
+    cluster.start_broker_with(3, &settings);
+    let topic = CreatableTopic {
+        name: TOPIC.into(),
+        num_partitions: -1,
+        replication_factor: -1,
+        assignments: (0..4)
+            .map(|partition_index| CreatableReplicaAssignment {
+                partition_index,
+                broker_ids: if partition_index < 2 { vec![3, 2] } else { vec![2, 3] },
+            })
+            .collect(),
+        ..Default::default()
+    };
+    let request =
+        CreateTopicsRequest { topics: vec![topic], timeout_ms: 20_000, ..Default::default() };
+    let controls = cluster.controller().unwrap();
+    assert_eq!(cluster.ask(controls, &request).topics[0].error_code, 0);
+    let all_in_sync = |cluster: &Cluster| {
+        let seen = partitions(cluster, 1);
+        seen.len() == 4 && seen.iter().all(|p| p.isr_nodes.len() == 2)
+    };
+    cluster.until("all are in sync", || all_in_sync(&cluster));
+    let is_bad = |p: i32| bad.join(format!("{TOPIC}-{p}")).exists();
+    cluster.until("both directories are used", || (0..4).filter(|&p| is_bad(p)).count() == 2);
+    let lost: Vec<i32> = (0..4).filter(|&p| is_bad(p)).collect();
+    let away = home.path().join("away");
+    std::fs::rename(&bad, &away).unwrap();
+    // The next checkpoint finds out.
+    let produce_to = |cluster: &Cluster, partition: i32| {
+        let leader = partitions(cluster, 1)[usize::try_from(partition).unwrap()].leader_id;
+        leader > 0 && produce_at(cluster, leader, partition, b"value") == ErrorCode::None
+    };
+    cluster.until("nobody counts on what was there", || {
+        (0..4).for_each(|p| {
+            produce_to(&cluster, p);
+        });
+        partitions(&cluster, 1).iter().all(|p| match lost.contains(&p.partition_index) {
+            true => p.leader_id == 2 && p.isr_nodes == [2] && p.offline_replicas == [3],
+            false => p.isr_nodes.len() == 2 && p.offline_replicas.is_empty(),
+        })
+    });
+    for partition in 0..4 {
+        let leader = if partition < 2 && !lost.contains(&partition) { 3 } else { 2 };
+        let index = usize::try_from(partition).unwrap();
+        cluster.until("the broker itself knows", || {
+            partitions(&cluster, 3)[index].leader_id == leader
+        });
+        let seen = &partitions(&cluster, 3)[index];
+        let code = produce_at(&cluster, leader, partition, b"value");
+        assert_eq!(code, ErrorCode::None, "{seen:?}");
+        if leader == 2 && lost.contains(&partition) {
+            let code = produce_at(&cluster, 3, partition, b"late");
+            assert_ne!(code, ErrorCode::None, "the old leader has stepped down");
+        }
+    }
+    // The disk is back: what it lacks comes from the others.
+    std::fs::rename(&away, &bad).unwrap();
+    cluster.kill_broker(3);
+    cluster.start_broker_with(3, &settings);
+    cluster.until("all are in sync again", || all_in_sync(&cluster));
+    assert!(partitions(&cluster, 1).iter().all(|p| p.offline_replicas.is_empty()));
 }

@@ -23,10 +23,11 @@ use model::{BrokerId, Instant, Offset, Timestamp, TopicId, TopicPartition};
 use platform::disk::{Lock, Space};
 use platform::{Disk, Random};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tracing::{error, info, warn};
 
@@ -84,13 +85,23 @@ fn with_cause(error: &DiskError) -> String {
 }
 
 /// What all logs use.
-#[derive(Debug)]
 pub(crate) struct Shared {
     disk: Arc<dyn Disk>,
     random: Arc<dyn Random>,
     pub(crate) files: Arc<FileCache>,
     pub(crate) tail: Arc<TailBudget>,
     pub(crate) deletions: Deletions,
+    /// Called when a directory fails.
+    on_failure: OnceLock<FailureListener>,
+}
+
+/// Told of a log directory that failed; whoever calls it may hold any lock.
+type FailureListener = Box<dyn Fn() + Send + Sync>;
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
 }
 
 impl Shared {
@@ -178,6 +189,9 @@ impl LogDirectory {
         if !self.offline.swap(true, Ordering::Relaxed) {
             let failure = failure as &dyn std::error::Error;
             error!(directory = %self.path.display(), failure, "log directory is offline");
+            if let Some(tell) = self.shared.on_failure.get() {
+                tell();
+            }
         }
     }
 
@@ -368,6 +382,7 @@ impl LogDirectories {
             files: Arc::new(FileCache::new(Arc::clone(&disk), config.max_open_files)),
             tail: Arc::new(TailBudget::new(config.tail_cache_bytes)),
             deletions: Deletions::default(),
+            on_failure: OnceLock::new(),
             disk,
             random,
         });
@@ -492,6 +507,11 @@ impl LogDirectories {
     #[must_use]
     pub fn previous_broker_epoch(&self) -> Option<i64> {
         self.previous_broker_epoch
+    }
+
+    /// `tell` is called whenever a directory fails from now on, with any lock held: it must only take note.
+    pub fn on_failure(&self, tell: impl Fn() + Send + Sync + 'static) {
+        assert!(self.shared.on_failure.set(Box::new(tell)).is_ok(), "one listener");
     }
 
     /// The broker has registered, for the first time since its start, with this epoch: what its directories

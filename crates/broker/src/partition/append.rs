@@ -343,6 +343,7 @@ impl Partition {
             self.fail_appends(state, std::mem::take(&mut queue.waiting), effects);
             return;
         }
+        self.note_success();
         let log_end_offset = log.log_end_offset();
         let log_start_offset = log.log_start_offset();
         // By `flush.messages`, whose answers wait for it, or because a segment is complete.
@@ -395,6 +396,7 @@ impl Partition {
     pub(super) fn storage_failed(&self, failure: &dyn std::error::Error) {
         let source = failure.source().map(tracing::field::display);
         error!(partition = %self, %failure, source, "the log failed");
+        self.note_failure();
     }
 }
 

@@ -281,6 +281,7 @@ impl Partition {
             }
             return Err(self.unusable(guard));
         }
+        self.note_success();
         Ok(())
     }
 

@@ -61,6 +61,7 @@ impl World {
             logs: Arc::new(logs),
             clock: Arc::clone(&clock) as _,
             committer: Committer::default(),
+            troubles: crate::log_troubles::LogTroubles::default(),
             mover: Mover::default(),
             proposals: Box::new(Proposals(Arc::clone(&proposals))),
             fetchers: ReplicaFetchers::new(FetcherSettings {

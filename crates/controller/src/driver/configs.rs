@@ -310,8 +310,9 @@ impl Driver {
         let path = format!("{}/log_dir_event_", znodes::LOG_DIR_EVENTS);
         let data = Some(znodes::log_dir_event(self.settings.broker.id).into());
         let created = self.session.create(&path, data, CreateMode::PersistentSequential).await;
+        self.is_log_dir_unannounced = created.is_err();
         if let Err(error) = created {
-            tracing::warn!(%error, "the failure of a log directory cannot be announced");
+            tracing::warn!(%error, "the failure of a log directory cannot be announced yet");
         }
     }
 }

@@ -81,6 +81,8 @@ pub struct Driver {
     dynamic_unclean: [Option<bool>; 2],
     /// Topics (`None`: all) whose offline partitions may have a leader that is not in sync since just now.
     newly_unclean: BTreeSet<Option<TopicName>>,
+    /// Whether a log directory of this broker failed while the store could not be told.
+    is_log_dir_unannounced: bool,
     /// When to look at everything again, because the store refused something that must not be left.
     look_again_at: Option<Instant>,
 }
@@ -283,6 +285,7 @@ impl Driver {
             last_config_change: None,
             dynamic_unclean: [None; 2],
             newly_unclean: BTreeSet::new(),
+            is_log_dir_unannounced: false,
             look_again_at: None,
         };
         driver.load_configs().await?;
@@ -312,6 +315,9 @@ impl Driver {
                 // What failed for want of a connection is done again.
                 Wake::Store(Some(Event::Connected)) => {
                     (self.dirty.controller, self.dirty.configs) = (true, true);
+                    if self.is_log_dir_unannounced {
+                        self.announce_log_dir_failure().await;
+                    }
                 }
                 Wake::Store(Some(Event::Expired) | None) => self.renew_session().await?,
                 Wake::Report(report) => self.handle_report(report).await,

@@ -1,0 +1,108 @@
+//! A log that fails, or whose disk is full: who leads hands over if somebody else can lead, and who follows
+//! does not stay in the ISR until it lags: everybody with `acks=all` would wait for it.
+
+use super::{Effects, Log, Partition, Role, role::Following};
+use crate::partition::Assignment;
+use model::{Instant, LeaderEpoch};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use storage::LogDirectory;
+use tracing::warn;
+
+/// What is wrong with a partition's log here. Apart from the partition's state, whose lock is held by
+/// whoever finds out.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    /// When a write failed, in milliseconds of the clock and at least 1; 0 if none has since one succeeded.
+    fails_since: AtomicU64,
+    /// The controller was told that the log cannot be used.
+    has_stepped_down: AtomicBool,
+}
+
+impl Partition {
+    /// A write failed: if others can lead, they are to.
+    pub(super) fn note_failure(&self) {
+        let environment = &self.topic.environment;
+        let now = u64::try_from(environment.clock.now().0.as_millis()).unwrap_or(u64::MAX).max(1);
+        if self.trouble.fails_since.swap(now, Ordering::Relaxed) == 0 {
+            environment.troubles.report();
+        }
+    }
+
+    /// A write succeeded.
+    pub(super) fn note_success(&self) {
+        if self.trouble.fails_since.load(Ordering::Relaxed) != 0 {
+            self.trouble.fails_since.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// When a write last failed; `None` if none has since one succeeded.
+    pub(crate) fn fails_since(&self) -> Option<Instant> {
+        let since = self.trouble.fails_since.load(Ordering::Relaxed);
+        (since != 0).then(|| Instant(Duration::from_millis(since)))
+    }
+
+    /// Where the log is.
+    pub(crate) fn log_directory(&self) -> Option<Arc<LogDirectory>> {
+        match &self.state.lock().log {
+            Log::Open(log) => Some(Arc::clone(log.directory())),
+            Log::Closed(log) => Some(Arc::clone(log.directory())),
+            Log::Gone => None,
+        }
+    }
+
+    /// Whether others in the ISR could lead what this broker leads.
+    pub(crate) fn could_hand_over(&self) -> bool {
+        match &self.state.lock().role {
+            Role::Leader(leader) => leader.isr().committed().len() > 1,
+            Role::Appointed(term) => term.isr.len() > 1,
+            Role::Unassigned | Role::Follower(_) => false,
+        }
+    }
+
+    /// The log may work again. Whether the controller thinks that it does not.
+    pub(crate) fn trust_again(&self) -> bool {
+        self.trouble.fails_since.store(0, Ordering::Relaxed);
+        self.trouble.has_stepped_down.load(Ordering::Relaxed)
+    }
+
+    /// Whether the log cannot be used as `assignment` wants, and this broker has ended its part: the answer is
+    /// `KAFKA_STORAGE_ERROR`. One that leads alone leads on, whatever its disk does.
+    pub(crate) fn steps_down_from(self: &Arc<Self>, assignment: &Assignment) -> bool {
+        let own_id = self.topic.environment.broker_id;
+        let leads = assignment.leader == Some(own_id);
+        let is_alone = assignment.isr.iter().all(|&id| id == own_id);
+        let is_offline = self.log_directory().is_some_and(|directory| directory.is_offline());
+        if leads && is_alone || !is_offline && self.fails_since().is_none() {
+            self.trouble.has_stepped_down.store(false, Ordering::Relaxed);
+            return false;
+        }
+        if !self.trouble.has_stepped_down.swap(true, Ordering::Relaxed) {
+            warn!(partition = %self, is_offline, leads, "its log cannot be used: the replica is offline");
+        }
+        self.trouble.fails_since.fetch_max(1, Ordering::Relaxed);
+        self.end_part();
+        true
+    }
+
+    /// The epoch of the leadership that this broker was told of, unless it has stepped down from its part in it.
+    pub(crate) fn current_epoch(&self) -> Option<LeaderEpoch> {
+        let (_, epoch) = self.leadership()?;
+        (!self.trouble.has_stepped_down.load(Ordering::Relaxed)).then_some(epoch)
+    }
+
+    /// Neither leads nor follows until the controller says so again.
+    fn end_part(self: &Arc<Self>) {
+        let mut effects = Effects::default();
+        self.topic.environment.fetchers.leave(self);
+        {
+            let mut state = self.quiesce(self.state.lock());
+            let Some((leader_epoch, partition_epoch)) = state.role.epochs() else { return };
+            let following = Following { leader: None, leader_epoch, partition_epoch };
+            state.role = Role::Follower(Box::new(following));
+            state.give_up_waits(&mut effects);
+        }
+        effects.fire();
+    }
+}
