@@ -1,4 +1,4 @@
-"""Several `barnabas serve` on a real ZooKeeper ensemble, and what is asked of them."""
+"""Several `barnabas serve`, or brokers of Apache Kafka beside them, on a real ZooKeeper ensemble, and what is asked of them."""
 import json, os, pathlib, signal, socket, struct, subprocess, sys, threading, time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "abuse"))
@@ -57,6 +57,18 @@ class Ensemble:
 
     def stop(self):
         subprocess.run([PEER, "kill", self.folder])
+
+    def kill(self, name):
+        """Kills one server; what starts it again as it was."""
+        pid = int((self.folder / f"{name}.pid").read_text())
+        command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        subprocess.run([PEER, "kill", self.folder, name], check=True)
+
+        def again():
+            with open(self.folder / f"{name}.log", "ab") as log:
+                process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+            (self.folder / f"{name}.pid").write_text(f"{process.pid}\n")
+        return again
 
     def nodes(self, root):
         return Nodes(self.ports, root)
@@ -145,6 +157,20 @@ class Nodes:
         data, stat = reply[4:4 + max(length, 0)], reply[4 + max(length, 0):]
         return data, struct.unpack_from(">qqqqiiiqiiq", stat)[7] & (2**64 - 1)
 
+    def all(self, path=""):
+        """Everything below `path`: (data or `None`, whether it is ephemeral, data version) by path."""
+        found = {}
+        for name in self.children(path) or []:
+            below = f"{path}/{name}"
+            reply = self.ask(4, below)
+            if reply is None:
+                continue
+            length = struct.unpack_from(">i", reply)[0]
+            stat = struct.unpack_from(">qqqqiiiqiiq", reply, 4 + max(length, 0))
+            found[below] = (None if length < 0 else reply[4:4 + length].decode(), stat[7] != 0, stat[4])
+            found.update(self.all(below))
+        return found
+
     def text(self, path):
         found = self.get(path)
         return found and found[0].decode()
@@ -166,12 +192,21 @@ class Nodes:
 
     def dump(self):
         """Brokers, controller and partitions' states, for a complaint."""
+        try:
+            return self.state()
+        except OSError as error:
+            return f"does not answer: {error!r}"
+
+    def state(self):
         lines = [f"{path}: {self.text(path)}" for path in ("/controller", "/controller_epoch")]
         lines += [f"/brokers/ids/{id}: session {self.get(f'/brokers/ids/{id}')[1]:x}" for id in self.children("/brokers/ids") or []]
         for topic in (self.children("/brokers/topics") or [])[:10]:
             for partition in (self.children(f"/brokers/topics/{topic}/partitions") or [])[:10]:
                 lines.append(f"{topic}-{partition}: {self.text(f'/brokers/topics/{topic}/partitions/{partition}/state')}")
         return "\n".join(lines)
+
+    def delete(self, path):
+        return self.ask(2, path, i32(-1)) is not None
 
     def controller(self):
         found = self.json("/controller")
@@ -268,10 +303,10 @@ class Broker:
         self.frozen = False
         self.folder = cluster.folder / f"broker{id}"
         self.folder.mkdir()
-        self.log = self.folder / "broker.log"
+        self.log, self.data = self.folder / "broker.log", self.folder / "data"
 
     def launch(self, *more):
-        settings = [f"broker.id={self.id}", f"listeners=PLAINTEXT://127.0.0.1:{self.port}", f"log.dirs={self.folder}/data", *self.settings, *more]
+        settings = [f"broker.id={self.id}", f"listeners=PLAINTEXT://127.0.0.1:{self.port}", f"log.dirs={self.data}", *self.settings, *more]
         command = [self.cluster.binary, "serve", *([str(self.file)] if self.file else []), *(w for s in settings for w in ("--set", s))]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder)
@@ -346,6 +381,69 @@ class Broker:
         return {"brokers": brokers, "controller": controller, "topics": topics}
 
 
+class ApacheBroker(Broker):
+    """A broker of Apache Kafka 3.9.2, in a process that is no child of ours."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.pid, self.log, self.data = None, self.folder / f"node{self.id}.log", self.folder / f"node{self.id}"
+
+    def launch(self, *more):
+        if self.process is not None and self.process.poll() is None:
+            return
+        # Its start ends with an error while the registration of its last life is there.
+        wait_for(lambda: str(self.id) not in (self.cluster.nodes.children("/brokers/ids") or []), f"the last registration of broker {self.id} to expire")
+        connect = next(s for s in self.settings if s.startswith("zookeeper.connect=")).partition("=")[2]
+        command = [PEER, "kafka", self.folder, "--version", "3.9.2", "--zookeeper", connect, "--first-id", self.id, "--port", self.port, "--heap", "512m",
+                   *(w for s in (*self.settings, *more) if not s.startswith("zookeeper.connect=") for w in ("--set", s))]
+        self.pid = None
+        with open(self.folder / "peer.log", "ab") as log:
+            self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def is_up(self):
+        if self.pid is None:
+            # The peer ends once the broker listens.
+            if self.process is None or self.process.poll() != 0:
+                return False
+            self.pid = int((self.folder / f"node{self.id}.pid").read_text())
+        try:
+            return pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        except OSError:
+            return False
+
+    def wait_until_ready(self):
+        def ready():
+            assert self.process.poll() in (None, 0), f"broker {self.id} does not start: {(self.folder / 'peer.log').read_text()} {self.tail()}"
+            if not self.is_up():
+                assert self.pid is None, f"broker {self.id} ended: {self.tail()}"
+                return False
+            return self.id in self.metadata()["brokers"]
+        wait_for(ready, f"broker {self.id} to be ready", 2 * PATIENCE)
+
+    def signal(self, number):
+        if self.is_up():
+            os.kill(self.pid, number)
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        self.ended()
+
+    def stop(self, seconds=PATIENCE):
+        self.signal(signal.SIGTERM)
+        self.ended(seconds)
+
+    def ended(self, seconds=PATIENCE):
+        wait_for(lambda: not self.is_up(), f"broker {self.id} to end", seconds)
+
+    def freeze(self):
+        self.frozen = True
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.frozen = False
+        self.signal(signal.SIGCONT)
+
+
 class Answer:
     """Reads an answer from front to back."""
 
@@ -369,9 +467,9 @@ class Answer:
 
 
 class Cluster:
-    """Brokers 1 to `count` on a path of their own in the ensemble."""
+    """Brokers 1 to `count` on a path of their own in the ensemble; those with an id in `apache` are Apache Kafka's."""
 
-    def __init__(self, ensemble, folder, binary, *settings, count=3, file=None, ids=None, start=True):
+    def __init__(self, ensemble, folder, binary, *settings, count=3, file=None, ids=None, start=True, apache=()):
         self.folder, self.binary, self.root = pathlib.Path(folder), binary, "/" + pathlib.Path(folder).name
         self.ensemble, self.nodes = ensemble, ensemble.nodes("/" + pathlib.Path(folder).name)
         self.settings = [f"zookeeper.connect={ensemble.servers}{self.root}", f"zookeeper.session.timeout.ms={SESSION_MS}",
@@ -379,7 +477,7 @@ class Cluster:
                          # Leaders move when a test says so, and not five seconds after an election too.
                          "auto.leader.rebalance.enable=false", *settings]
         ids = ids or range(1, count + 1)
-        self.brokers = {id: Broker(self, id, port, self.settings, file) for id, port in zip(ids, free_ports(len(ids)))}
+        self.brokers = {id: (ApacheBroker if id in apache else Broker)(self, id, port, self.settings, file) for id, port in zip(ids, free_ports(len(ids)))}
         if start:
             self.start()
 
@@ -488,10 +586,40 @@ class Cluster:
 
     def replicas_are_equal(self, topic, partition=0):
         """Waits until the logs of all replicas are the same bytes."""
-        folder = f"data/{topic}-{partition}"
         def logs():
-            return {b.id: b"".join(p.read_bytes().rstrip(b"\0") for p in sorted((b.folder / folder).glob("*.log"))) for b in self.brokers.values()}
+            return {b.id: b"".join(p.read_bytes().rstrip(b"\0") for p in sorted((b.data / f"{topic}-{partition}").glob("*.log"))) for b in self.brokers.values()}
         wait_for(lambda: len(set(logs().values())) == 1, f"equal replicas of {topic}-{partition}")
+
+    def batches_are_equal(self, topic, partition=0):
+        """All replicas hold the same batches, byte by byte, below the high watermark, and nothing is left out between them;
+        how many. Waits for followers, and not for a difference to go."""
+        high = self.end(topic, partition)
+        replicas = self.view(topic, partition)["replicas"]
+        def held():
+            return {id: [b for b in batches(self[id].data / f"{topic}-{partition}") if b[0] < high] for id in replicas}
+        wait_for(lambda: all(high == 0 or b and b[-1][1] >= high for b in held().values()), f"all replicas of {topic}-{partition} to hold what is below {high}")
+        found = held()
+        for id, mine in found.items():
+            for (start, end, _), (following, _, _) in zip(mine, mine[1:]):
+                assert end == following, f"{topic}-{partition} on broker {id}: {following} follows {end}"
+            for a, b in zip(mine, found[replicas[0]]):
+                assert a == b, f"{topic}-{partition} at {a[0]}: broker {id} has {a[2].hex()}, broker {replicas[0]} {b[0]} {b[2].hex()}"
+            assert len(mine) == len(found[replicas[0]])
+        return len(found[replicas[0]])
+
+
+def batches(folder):
+    """(first offset, offset after the last, bytes) of each batch in a partition's folder."""
+    found = []
+    for path in sorted(folder.glob("*.log")):
+        data, at = path.read_bytes(), 0
+        while at + 61 <= len(data):
+            base, length = struct.unpack_from(">qi", data, at)
+            if length < 49 or at + 12 + length > len(data):
+                break
+            found.append((base, base + 1 + struct.unpack_from(">i", data, at + 23)[0], data[at:at + 12 + length]))
+            at += 12 + length
+    return found
 
 
 def produce_result(reply):
@@ -503,9 +631,9 @@ def produce_result(reply):
 class Load(threading.Thread):
     """Sends numbered records one by one, as often as it takes, and remembers which were acknowledged and when."""
 
-    def __init__(self, cluster, topic, acks=-1, partition=0):
+    def __init__(self, cluster, topic, acks=-1, partition=0, pause=0.002):
         super().__init__(daemon=True)
-        self.cluster, self.topic, self.acks, self.partition = cluster, topic, acks, partition
+        self.cluster, self.topic, self.acks, self.partition, self.pause = cluster, topic, acks, partition, pause
         self.acknowledged, self.times, self.number, self.ending, self.failure = [], [], 0, False, None
 
     def run(self):
@@ -527,7 +655,7 @@ class Load(threading.Thread):
                         self.acknowledged.append(self.number)
                         self.times.append(time.monotonic())
                         self.number += 1
-                        time.sleep(0.002)
+                        time.sleep(self.pause)
             except (OSError, LookupError, struct.error):
                 pass
             # A number that may or may not be written is not used again.
@@ -566,3 +694,125 @@ class Load(threading.Thread):
         missing = [n for n in self.acknowledged if n not in found]
         assert not missing, f"{len(missing)} of {len(self.acknowledged)} acknowledged records are missing: {missing[:10]}"
         return len(self.acknowledged)
+
+
+class Reader(threading.Thread):
+    """Reads a partition at its leader, over one connection, and remembers every answer that was none, and the longest wait for one."""
+
+    def __init__(self, cluster, topic, partition=0):
+        super().__init__(daemon=True)
+        self.cluster, self.topic, self.partition = cluster, topic, partition
+        self.offset, self.troubles, self.slowest, self.ending = 0, [], 0.0, False
+
+    def run(self):
+        while not self.ending:
+            try:
+                with Wire(self.cluster.leader(self.topic, self.partition).port) as wire:
+                    while not self.ending:
+                        begin = time.monotonic()
+                        reply = wire.ask(fetch(self.topic, self.offset, partition=self.partition))
+                        if reply is None:
+                            raise ConnectionError("closed instead of answered")
+                        error, _, data = fetch_result(reply)
+                        assert error == 0, f"error {error}"
+                        self.slowest = max(self.slowest, time.monotonic() - begin)
+                        self.offset = max([self.offset - 1, *plain_values(data)]) + 1
+            except (OSError, LookupError, AssertionError, struct.error) as trouble:
+                self.troubles.append(repr(trouble))
+                time.sleep(0.1)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ending = True
+        self.join(30)
+
+
+# Requests that the command line does not make -----------------------------------------------------------
+
+def create_many(broker, names, partitions=1, replicas=3, check=True):
+    body = i32(len(names)) + b"".join(text(n) + i32(partitions) + i16(replicas) + i32(0) + i32(0) for n in names) + i32(60_000) + b"\0"
+    reply = broker.ask(request(19, 4, body), timeout=90)
+    reply.take("i")
+    errors = []
+    for _ in range(reply.take("i")):
+        name, error, _ = reply.text(), reply.take("h"), reply.text()
+        assert not check or error == 0, f"{name}: error {error}"
+        errors.append(error)
+    return errors[0] if errors else 0
+
+
+def create_assigned(broker, topic, *partitions):
+    """With the replicas of each."""
+    placed = b"".join(i32(n) + i32(len(replicas)) + b"".join(map(i32, replicas)) for n, replicas in enumerate(partitions))
+    body = i32(1) + text(topic) + i32(-1) + i16(-1) + i32(len(partitions)) + placed + i32(0) + i32(60_000) + b"\0"
+    reply = broker.ask(request(19, 4, body), timeout=90)
+    reply.take("i"), reply.take("i"), reply.text()
+    error = reply.take("h")
+    assert error == 0, f"{topic}: error {error}"
+
+
+def delete(broker, topic):
+    """Asks for it, and does not wait for its end."""
+    broker.ask(request(20, 1, i32(1) + text(topic) + i32(1)))
+
+
+def elect_leaders(broker, topic, unclean, partition=0):
+    reply = broker.ask(request(43, 1, i8(1 if unclean else 0) + i32(1) + text(topic) + i32(1) + i32(partition) + i32(30_000)), timeout=60)
+    reply.take("i")
+    error = reply.take("h")
+    if error:
+        return error
+    assert reply.take("i") == 1 and reply.text() == topic and reply.take("i") == 1 and reply.take("i") == partition
+    return reply.take("h")
+
+
+def reassign(broker, topic, partition, replicas):
+    """The error of the partition, or that of the whole request."""
+    wanted = uvarint(len(replicas) + 1) + b"".join(map(i32, replicas))
+    body = i32(60_000) + uvarint(2) + uvarint(len(topic) + 1) + topic.encode() + uvarint(2) + i32(partition) + wanted + b"\0\0\0"
+    reply = broker.ask(request(45, 0, body, flexible=True), timeout=90)
+    reply.take("b"), reply.take("i")
+    if error := reply.take("h"):
+        return error
+
+    def short():
+        value, reply.at = read_uvarint(reply.data, reply.at)
+        return value
+
+    def skip():
+        length = short()
+        reply.at += max(length - 1, 0)
+    skip()
+    assert short() == 2
+    skip()
+    assert short() == 2 and reply.take("i") == partition
+    return reply.take("h")
+
+
+def read_uvarint(data, at):
+    shift = value = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        at += 1
+        if data[at - 1] < 0x80:
+            return value, at
+        shift += 7
+
+
+def alter_brokers(broker, settings, name=""):
+    """Of the broker called `name`, or of all; without a value a setting is taken away."""
+    body = i32(1) + i8(4) + text(name) + i32(len(settings)) + b"".join(text(k) + i8(v is None) + text(v) for k, v in settings.items()) + b"\0"
+    reply = broker.ask(request(44, 0, body))
+    reply.take("i"), reply.take("i")
+    error, message = reply.take("h"), reply.text()
+    assert error == 0, f"error {error}: {message}"
+
+
+def java_hash(name):
+    value = 0
+    for letter in name:
+        value = value * 31 + ord(letter) & 0x7FFFFFFF
+    return value
