@@ -345,6 +345,7 @@ fn assignment(state: LeaderAndIsrPartitionState) -> Assignment {
         isr: brokers(&state.isr),
         is_new: state.is_new,
         is_lost: false,
+        is_recovering: state.leader_recovery_state == 1,
     }
 }
 

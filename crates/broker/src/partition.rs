@@ -56,6 +56,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use platform::Clock;
 use replication::Leader;
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use storage::{ClosedLog, LogDirectories, PartitionLog};
@@ -76,6 +77,8 @@ pub(crate) struct Environment {
     pub(crate) committer: Committer,
     /// Who tells the controller of logs that fail.
     pub(crate) troubles: LogTroubles,
+    /// How many committed offsets followers here cut off since the start, because an unclean leader lacks them.
+    pub(crate) lost_offsets: AtomicU64,
     /// Who moves logs between directories.
     pub(crate) mover: Mover,
     /// Where leaders propose changes of their ISR.

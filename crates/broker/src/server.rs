@@ -42,7 +42,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
@@ -503,6 +503,7 @@ fn open_partitions(
         clock: Arc::clone(clock),
         committer: Committer::default(),
         troubles: LogTroubles::default(),
+        lost_offsets: AtomicU64::new(0),
         mover: Mover::default(),
         proposals: Box::new(proposer.clone()),
         fetchers: ReplicaFetchers::new(FetcherSettings {

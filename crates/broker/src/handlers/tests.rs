@@ -77,6 +77,7 @@ impl Running {
             isr: me.clone(),
             is_new: true,
             is_lost: false,
+            is_recovering: false,
         });
         let hosted =
             broker.partitions.host(&topic.into(), Some(id), &settings, assignments.collect());

@@ -16,6 +16,7 @@ use parking_lot::MutexGuard;
 use protocol::records::Batches;
 use replication::truncation::{self, EpochEnd, OutOfRange};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use storage::{AppendError, AppendRecords, AppendRequest, LogError, PartitionLog, Reserved};
 use tracing::{error, info, warn};
 
@@ -299,11 +300,15 @@ impl Partition {
             return log.truncate_to(to, wall).map_err(|failure| self.log_failed(&failure));
         }
         if to < committed {
+            let lost = u64::try_from(committed - to).unwrap_or_default();
+            let before = self.topic.environment.lost_offsets.fetch_add(lost, Ordering::Relaxed);
             warn!(
                 partition = %self,
                 from = to.0,
                 end = end.0,
                 high_watermark = committed.0,
+                lost,
+                lost_since_start = before.saturating_add(lost),
                 "records that were committed are cut off: the leader does not have them"
             );
         } else {

@@ -5,7 +5,7 @@ use model::{BrokerId, LeaderEpoch, Offset, PartitionEpoch, Timestamp};
 use replication::{Event, IsrRefusal, Leader, LeaderSettings, LeaderTerm};
 use std::sync::Arc;
 use storage::{LogError, PartitionLog};
-use tracing::info;
+use tracing::{info, warn};
 
 /// What this broker is to a partition.
 #[derive(Debug)]
@@ -52,6 +52,8 @@ pub(crate) struct Assignment {
     /// Whether this broker's log of it may have been here and is gone, while others count on it: then
     /// none may be created.
     pub(crate) is_lost: bool,
+    /// Whether the leader was elected though it may lack committed records, and has not recovered (KIP-704).
+    pub(crate) is_recovering: bool,
 }
 
 impl Role {
@@ -134,7 +136,11 @@ impl Partition {
                 replicas: assignment.replicas,
                 isr: assignment.isr,
             };
+            let leader_epoch = term.leader_epoch;
             self.appoint(state, term)?;
+            if is_new_epoch && assignment.is_recovering {
+                self.tell_where_an_unclean_leader_begins(state, leader_epoch);
+            }
             state.tell_of_progress(&mut effects);
             if is_new_epoch {
                 // Followers that wait in the epoch before must hear that it is over.
@@ -185,6 +191,15 @@ impl Partition {
         }
         state.step(environment.clock.now(), Event::Tick, self);
         Ok(())
+    }
+
+    /// Whatever the other replicas have beyond this log's end is lost; each says itself what that was.
+    fn tell_where_an_unclean_leader_begins(&self, state: &mut State, leader_epoch: LeaderEpoch) {
+        // Where the log cannot be opened, that has been logged.
+        if let Ok(log) = state.open_log(self, self.topic.environment.clock.timestamp()) {
+            let (end, high_watermark) = (log.log_end_offset().0, log.high_watermark().0);
+            warn!(partition = %self, leader_epoch = leader_epoch.0, end, high_watermark, "leads after an unclean election: what others have from its end on is lost");
+        }
     }
 
     fn settings(&self) -> LeaderSettings {

@@ -62,6 +62,7 @@ impl World {
             clock: Arc::clone(&clock) as _,
             committer: Committer::default(),
             troubles: crate::log_troubles::LogTroubles::default(),
+            lost_offsets: std::sync::atomic::AtomicU64::new(0),
             mover: Mover::default(),
             proposals: Box::new(Proposals(Arc::clone(&proposals))),
             fetchers: ReplicaFetchers::new(FetcherSettings {
@@ -104,6 +105,7 @@ impl World {
             isr: ids(isr),
             is_new: epoch == 0,
             is_lost: false,
+            is_recovering: false,
         };
         let results = self.partitions.host(&"t".into(), None, &settings, vec![assignment]);
         results.into_iter().for_each(|result| result.unwrap());
@@ -383,6 +385,7 @@ fn who_waits_hears_that_the_leadership_is_lost() {
             isr: vec![BrokerId(1)],
             is_new: false,
             is_lost: false,
+            is_recovering: false,
         })
         .unwrap();
     assert_eq!(waiting.failure().unwrap(), "LeadershipLost");

@@ -99,6 +99,7 @@ impl World {
             isr: vec![BrokerId(0), BrokerId(1)],
             is_new: epoch == 0,
             is_lost: false,
+            is_recovering: false,
         };
         let results = self.partitions.host(&"t".into(), None, &settings, vec![assignment]);
         results.into_iter().for_each(|result| result.unwrap());
@@ -198,6 +199,33 @@ fn after_a_failover_the_old_leader_gives_up_what_nobody_else_has() {
         pair.catch_up();
         pair.assert_equal();
     }
+}
+
+#[test]
+fn what_an_unclean_leader_lacks_is_counted_by_whoever_had_it() {
+    let mut pair = Pair::new(&[]);
+    pair.leader.append(&idempotent(1, 0), true);
+    pair.catch_up();
+    pair.epoch = 1;
+    pair.leader.lead(&[LEADER, FOLLOWER], &[LEADER], 1, &[]);
+    for sequence in 1..4 {
+        let alone = pair.leader.append(&idempotent(1, sequence), true);
+        assert_eq!(alone.offset(), Some(sequence.into()), "nobody else is waited for");
+    }
+    let lost = |world: &World| {
+        world.partitions.environment().lost_offsets.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    pair.fail_over();
+    pair.leader.append(&idempotent(2, 0), true);
+    pair.catch_up();
+    pair.assert_equal();
+    assert_eq!((lost(&pair.leader), lost(&pair.follower)), (0, 3));
+    // What was never committed is nobody's loss.
+    pair.leader.append(&idempotent(2, 1), true);
+    pair.fail_over();
+    pair.leader.append(&idempotent(2, 2), true);
+    pair.catch_up();
+    assert_eq!((lost(&pair.leader), lost(&pair.follower)), (3, 0));
 }
 
 /// Seen: a leader that was elected and wrote nothing asked its successor for ever about an epoch that only
