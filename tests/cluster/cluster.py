@@ -293,6 +293,65 @@ class Door:
         self.listener.close()
 
 
+class Gate:
+    """The way to one broker, as it advertises itself, which can refuse: then only connections that replicas fetch on live
+    on, and later none."""
+    FETCH = 1
+
+    def __init__(self, port):
+        self.target, self.pairs, self.listener, self.port = port, {}, None, free_ports(1)[0]
+        self.listen()
+
+    def listen(self):
+        self.listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
+
+    def accept(self, listener):
+        while True:
+            try:
+                near, _ = listener.accept()
+                far = socket.create_connection(("127.0.0.1", self.target), 5)
+            except OSError:
+                return
+            far.settimeout(None)
+            pair = (near, far)
+            self.pairs[pair] = None
+            threading.Thread(target=self.carry, args=(pair, near, far), daemon=True).start()
+            threading.Thread(target=self.carry, args=(pair, far, near), daemon=True).start()
+
+    def carry(self, pair, source, sink):
+        try:
+            while data := source.recv(1 << 16):
+                if source is pair[0] and self.pairs.get(pair, 0) is None and len(data) >= 6:
+                    self.pairs[pair] = struct.unpack_from(">h", data, 4)[0]
+                sink.sendall(data)
+        except OSError:
+            pass
+        self.end(pair)
+
+    def end(self, pair):
+        for s in pair:
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        self.pairs.pop(pair, None)
+
+    def refuse(self, fetches):
+        """New connections are refused, and existing ones closed: those of fetches too if `fetches`."""
+        if self.listener:
+            # A thread that waits in accept() would take one more.
+            self.listener.shutdown(socket.SHUT_RDWR)
+            self.listener.close()
+            self.listener = None
+        for pair, first in list(self.pairs.items()):
+            if fetches or first != self.FETCH:
+                self.end(pair)
+
+    def close(self):
+        self.refuse(fetches=True)
+
+
 # Brokers ------------------------------------------------------------------------------------------------
 
 class Broker:
@@ -620,6 +679,17 @@ def batches(folder):
             found.append((base, base + 1 + struct.unpack_from(">i", data, at + 23)[0], data[at:at + 12 + length]))
             at += 12 + length
     return found
+
+
+def acknowledged_again(cluster, topic, partition=0, seconds=PATIENCE):
+    """When the first record of a connection of its own was acknowledged by all in sync; asks until then."""
+    def acknowledged():
+        for broker in cluster.up():
+            leader = broker.metadata()["topics"][topic][partition]["leader"]
+            if leader in cluster.brokers and cluster[leader].serves():
+                error, _ = cluster.send(topic, [b"-1"], partition=partition, leader=cluster[leader])
+                return error == 0 and time.monotonic()
+    return wait_for(acknowledged, f"{topic}-{partition} to take records again", seconds, 0.005)
 
 
 def produce_result(reply):

@@ -220,6 +220,11 @@ fn leader_and_isr(
     lost: &BTreeSet<TopicPartition>,
     refusal: Option<ErrorCode>,
 ) -> LeaderAndIsrResponse {
+    // One that does not name a registration means the present one.
+    let registration = match request.broker_epoch {
+        -1 => broker.controller.get().map_or(BrokerEpoch(-1), ControllerHandle::broker_epoch),
+        epoch => BrokerEpoch(epoch),
+    };
     let mut topics = Vec::with_capacity(request.topic_states.len());
     for topic in request.topic_states {
         let name = TopicName::from(&*topic.topic_name);
@@ -228,7 +233,7 @@ fn leader_and_isr(
             topic.partition_states.iter().map(|state| state.partition_index).collect();
         let codes = match refusal {
             Some(code) => vec![code; indexes.len()],
-            None => host(broker, &name, id, topic.partition_states, lost),
+            None => host(broker, &name, id, registration, topic.partition_states, lost),
         };
         let partition_errors = indexes
             .into_iter()
@@ -250,6 +255,7 @@ fn host(
     broker: &Arc<Broker>,
     name: &TopicName,
     id: Option<TopicId>,
+    registration: BrokerEpoch,
     states: Vec<LeaderAndIsrPartitionState>,
     lost: &BTreeSet<TopicPartition>,
 ) -> Vec<ErrorCode> {
@@ -258,14 +264,14 @@ fn host(
     let mut assignments = Vec::new();
     let mut places = Vec::new();
     for (place, state) in states.into_iter().enumerate() {
-        let mut assignment = assignment(state);
+        let mut assignment = assignment(state, registration);
         assignment.is_lost = lost.contains(&TopicPartition::new(name.clone(), assignment.index));
-        let partition = broker.partitions.find(name, assignment.index);
-        let told = partition.as_ref().and_then(|partition| partition.leadership());
+        let hosted = broker.partitions.find(name, assignment.index);
+        let told = hosted.as_ref().and_then(|partition| partition.leadership());
         // One that stepped down does what it is told next, though it was told so before.
-        let known = partition.as_ref().and_then(|partition| partition.current_epoch());
+        let known = hosted.as_ref().and_then(|partition| partition.current_epoch());
         let is_old = told.is_some_and(|(_, epoch)| assignment.leader_epoch < epoch);
-        if !is_old && partition.as_ref().is_some_and(|p| p.steps_down_from(&assignment)) {
+        if !is_old && hosted.as_ref().is_some_and(|p| p.steps_down_from(&assignment)) {
             if &**name == OFFSETS_TOPIC {
                 broker.groups.resigned(assignment.index, Some(assignment.leader_epoch));
             }
@@ -279,11 +285,11 @@ fn host(
             }
             // Nothing new but perhaps the topic's id, which is adopted.
             Some(known) if assignment.leader_epoch == known => {
-                let learns_id = id.is_some()
-                    && broker
-                        .partitions
-                        .find(name, assignment.index)
-                        .is_some_and(|partition| partition.topic.id().is_none());
+                if let Some(hosted) = &hosted {
+                    hosted.affirm(registration);
+                }
+                let learns_id =
+                    id.is_some() && hosted.is_some_and(|partition| partition.topic.id().is_none());
                 if learns_id {
                     places.push(place);
                     assignments.push(assignment);
@@ -335,7 +341,7 @@ fn coordinate(
     }
 }
 
-fn assignment(state: LeaderAndIsrPartitionState) -> Assignment {
+fn assignment(state: LeaderAndIsrPartitionState, registration: BrokerEpoch) -> Assignment {
     Assignment {
         index: state.partition_index,
         leader: (state.leader >= 0).then_some(BrokerId(state.leader)),
@@ -346,6 +352,7 @@ fn assignment(state: LeaderAndIsrPartitionState) -> Assignment {
         is_new: state.is_new,
         is_lost: false,
         is_recovering: state.leader_recovery_state == 1,
+        registration,
     }
 }
 
@@ -374,6 +381,7 @@ fn update_metadata(broker: &Arc<Broker>, request: UpdateMetadataRequest) {
         applied.image
     });
     broker.partitions.brokers_changed(&before, &broker.image.load());
+    broker.peers.image_changed();
     let mut topics: Vec<_> = deleted.into_iter().map(|partition| partition.topic).collect();
     topics.dedup();
     topics.retain(|topic| broker.image.load().topic(topic).is_none());

@@ -18,6 +18,7 @@ mod handlers;
 mod inbox;
 mod isr_proposer;
 mod janitor;
+mod lease;
 pub mod listener;
 pub mod log_levels;
 mod log_troubles;
@@ -25,6 +26,7 @@ mod mover;
 pub mod output;
 mod partition;
 mod partitions;
+mod peers;
 mod producer_ids;
 pub mod reactor;
 mod readiness;
@@ -43,6 +45,7 @@ use crate::control::Control;
 use crate::fetch_session::FetchSessions;
 use crate::groups::Groups;
 use crate::partitions::Partitions;
+use crate::peers::Peers;
 use crate::producer_ids::ProducerIds;
 use crate::reactor::ReceiveBudget;
 use crate::readiness::Readiness;
@@ -85,6 +88,8 @@ pub struct Broker {
     pub(crate) readiness: Readiness,
     /// What the controller has told this broker.
     pub(crate) told: Control,
+    /// Whether the other brokers' processes are there.
+    pub(crate) peers: Peers,
     /// The partitions on this broker.
     pub(crate) partitions: Partitions,
     /// Incremental fetch sessions.

@@ -42,6 +42,7 @@ pub(crate) use watch::{Interest, Isolation, Wake, Watcher};
 
 use crate::cleaner::CleaningControl;
 use crate::committer::Committer;
+use crate::lease::LeaderLease;
 use crate::log_troubles::LogTroubles;
 use crate::mover::Mover;
 use crate::replica_fetcher::ReplicaFetchers;
@@ -89,6 +90,8 @@ pub(crate) struct Environment {
     pub(crate) leader_throttle: ReplicationThrottle,
     /// Bounds what throttled replicas here fetch.
     pub(crate) follower_throttle: Arc<ReplicationThrottle>,
+    /// How long what leads here may be sure that it does.
+    pub(crate) lease: LeaderLease,
     /// What is known of the cluster.
     pub(crate) image: Arc<ArcSwap<ClusterImage>>,
 }
@@ -150,6 +153,8 @@ pub(crate) struct Partition {
 #[derive(Debug)]
 struct State {
     role: Role,
+    /// The registration of this broker that the controller last spoke of the leadership to.
+    affirmed_to: BrokerEpoch,
     log: Log,
     work: Option<Box<Work>>,
     moving: Option<Box<relocation::Move>>,
@@ -215,6 +220,7 @@ impl Partition {
         };
         let state = State {
             role: Role::Unassigned,
+            affirmed_to: BrokerEpoch(-1),
             log,
             work: None,
             moving: None,
@@ -279,6 +285,39 @@ impl State {
             (Role::Leader(leader), Log::Open(log)) => Ok(Led { leader, log }),
             (role, log) => unreachable!("{partition}: took office: {role:?} {log:?}"),
         }
+    }
+
+    /// As [`Self::lead`], for what only a leader may do that can be sure to be the only one: answering
+    /// clients. Followers are answered in any case: their fetches are how it can be sure.
+    fn lead_surely(
+        &mut self,
+        partition: &Partition,
+        expected: Option<LeaderEpoch>,
+        now: Timestamp,
+    ) -> Result<Led<'_>, Refusal> {
+        self.lead(partition, expected, now)?;
+        if !self.leads_surely(partition) {
+            return Err(Refusal::NotLeader);
+        }
+        self.lead(partition, expected, now)
+    }
+
+    /// Whether nobody else can lead yet, for all that is known.
+    fn leads_surely(&self, partition: &Partition) -> bool {
+        partition.topic.environment.lease.confirms(self.affirmed_to)
+            || self.is_followed_by_all(partition)
+    }
+
+    /// Whether every replica that could have become leader has fetched from this one of late.
+    fn is_followed_by_all(&self, partition: &Partition) -> bool {
+        let Role::Leader(leader) = &self.role else { return false };
+        let since = partition.topic.environment.lease.evidence_since();
+        let unclean = partition.topic.settings.load().unclean_leader_election;
+        let subscriptions = self.work.as_ref().map_or(&[][..], |work| &work.subscriptions);
+        leader.successors(unclean).all(|id| {
+            let mut sessions = subscriptions.iter().filter(|own| own.replica == Some(id));
+            sessions.any(|own| own.watcher.followed_at().is_some_and(|at| at >= since))
+        })
     }
 
     /// The log, opened if need be.

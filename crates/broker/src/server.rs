@@ -11,12 +11,14 @@ use crate::groups::Groups;
 use crate::inbox::{Inbox, News};
 use crate::isr_proposer::IsrProposer;
 use crate::janitor::{Janitor, JanitorStop};
+use crate::lease::LeaderLease;
 use crate::listener::{Acceptor, AcceptorStop, Admissions, ConnectionLimits, ReactorDoor};
 use crate::listener::{Listener, SocketSettings, bind};
 use crate::log_troubles::LogTroubles;
 use crate::mover::Mover;
 use crate::partition;
 use crate::partitions::Partitions;
+use crate::peers::Peers;
 use crate::producer_ids::{ProducerIdBlock, ProducerIdSource, ProducerIds};
 use crate::reactor::{Reactor, ReactorSettings, ReceiveBudget};
 use crate::readiness::Readiness;
@@ -269,6 +271,7 @@ impl Server {
             refusals: Refusals::default(),
             readiness: Readiness::default(),
             told: Control::default(),
+            peers: Peers::default(),
             receive_budget: ReceiveBudget::new(
                 network.queued_max_request_bytes.map_or(DEFAULT_RECEIVE_BUDGET, |bytes| {
                     usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -284,6 +287,9 @@ impl Server {
         let note = troubles.clone();
         broker.partitions.environment().logs.on_failure(move || note.report());
         control.handle.spawn(troubles.run(Arc::downgrade(&broker)));
+        if broker.config.load().replication.fast_failure_detection {
+            control.handle.spawn(broker.peers.clone().run(Arc::downgrade(&broker)));
+        }
         let committer = spawn("committer", move || committer.run())?;
         let mover = broker.partitions.environment().mover.clone();
         let mover = spawn("mover", move || mover.run())?;
@@ -496,8 +502,10 @@ fn open_partitions(
         throttle
     };
     let follower_throttle = Arc::new(throttle(config.replication.follower_throttled_rate));
+    let lease = LeaderLease::new(config.replication.leader_lease, Arc::clone(clock));
     let shared = partition::Environment {
         broker_id,
+        lease,
         lag_max: config.replication.lag_time_max,
         logs: Arc::new(logs),
         clock: Arc::clone(clock),
@@ -648,8 +656,10 @@ fn start_controller(
         auto_leader_rebalance: config.controller.auto_leader_rebalance,
         leader_imbalance_percentage: config.controller.leader_imbalance_per_broker_percentage,
         leader_imbalance_interval: config.controller.leader_imbalance_check_interval,
+        fast_failure_detection: config.replication.fast_failure_detection,
     };
     broker.told.set_config_reader(membership.config_reader());
+    broker.partitions.environment().lease.set_session(membership.session_reader());
     broker.told.expect_topics(control.handle.block_on(membership.has_topics())?);
     let rules = {
         let broker = Arc::downgrade(broker);
@@ -662,6 +672,7 @@ fn start_controller(
         configs: Arc::new(DynamicSettings::new(broker)),
         rules: Arc::new(rules),
         broker_epoch: Arc::clone(broker.partitions.environment().fetchers.broker_epoch()),
+        registration: Arc::new(broker.partitions.environment().lease.clone()),
         clock: Arc::clone(&broker.clock),
         random: Arc::clone(&broker.random),
     };

@@ -85,6 +85,7 @@ pub(crate) enum Command {
         reply: ReplyTo<ControlledShutdownResponse>,
     },
     LogDirectoryFailed,
+    Suspect(BrokerId),
     Stop {
         reply: ReplyTo<()>,
     },
@@ -247,6 +248,12 @@ impl ControllerHandle {
     /// Announces that a log directory of this broker failed.
     pub fn log_directory_failed(&self) {
         let _ = self.sender.try_send(Command::LogDirectoryFailed);
+    }
+
+    /// This broker sees another as one whose process has ended: its connections were closed, and new ones
+    /// are refused. To be said again while it is so.
+    pub fn suspect(&self, broker: BrokerId) {
+        let _ = self.sender.try_send(Command::Suspect(broker));
     }
 
     /// Ends the session (registration and controllership vanish with it) and stops the driver.

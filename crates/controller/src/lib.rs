@@ -37,7 +37,8 @@ pub use channel::{
 pub use driver::Driver;
 pub use handle::ControllerHandle;
 pub use import::{ImportError, Imported, ImportedTopic};
-pub use membership::{ConfigReader, ControllerError, ControllerSettings, Membership, Surroundings};
+pub use membership::{ConfigReader, ControllerError, ControllerSettings, Membership};
+pub use membership::{RegistrationListener, SessionReader, Surroundings};
 pub use placement::Placement;
 pub use session_record::{NoSessionRecord, REMEMBERED_SESSIONS, SessionRecord};
 pub use topic_rules::{collide, validate_topic_name};

@@ -3,11 +3,14 @@
 use crate::driver::{Driver, DriverParts};
 use crate::{ConfigListener, ConfigRules, ControlChannels, ControllerHandle, NoSessionRecord};
 use crate::{Placement, SessionRecord, znodes};
-use coordination::{CreateMode, Events, Op, Read, ReadResult, SessionHandle, Store, StoreError};
+use coordination::{
+    CreateMode, Events, Lease, Op, Read, ReadResult, SessionHandle, Store, StoreError,
+};
 use metadata::{BrokerImage, ConfigEntity};
-use model::{BrokerId, TopicName, TopicPartition};
+use model::{BrokerEpoch, BrokerId, TopicName, TopicPartition};
 use platform::{Clock, Random};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -52,6 +55,8 @@ pub struct ControllerSettings {
     pub leader_imbalance_percentage: i32,
     /// `leader.imbalance.check.interval.seconds`
     pub leader_imbalance_interval: Duration,
+    /// `barnabas.fast.failure.detection`
+    pub fast_failure_detection: bool,
 }
 
 /// What the driver works with.
@@ -65,10 +70,19 @@ pub struct Surroundings {
     pub rules: Arc<dyn ConfigRules>,
     /// The epoch of this broker's registration is kept here; it changes with every new session.
     pub broker_epoch: Arc<AtomicI64>,
+    /// Told when a registration is lost.
+    pub registration: Arc<dyn RegistrationListener>,
     /// Time, for the JSON in nodes.
     pub clock: Arc<dyn Clock>,
     /// Topic ids and placement.
     pub random: Arc<dyn Random>,
+}
+
+/// Told when this broker's registration is no more.
+pub trait RegistrationListener: Debug + Send + Sync {
+    /// The registration with this epoch has ended with its session, or was removed: from now on others may
+    /// lead what this broker leads. The controller speaks to a later registration before it counts again.
+    fn registration_lost(&self, epoch: BrokerEpoch);
 }
 
 /// A session on the cluster's store, before this broker is registered.
@@ -132,6 +146,12 @@ impl Membership {
     /// The store's.
     pub async fn has_topics(&self) -> Result<bool, ControllerError> {
         Ok(!self.session.children(znodes::TOPICS, false).await?.is_empty())
+    }
+
+    /// Tells how long the store keeps this broker's session.
+    #[must_use]
+    pub fn session_reader(&self) -> SessionReader {
+        SessionReader(Arc::clone(&self.current))
     }
 
     /// Reads topics' settings, for whoever creates their logs.
@@ -217,6 +237,18 @@ async fn cluster_id(session: &SessionHandle, proposed: &str) -> Result<String, C
 /// The session that this broker has now: sessions end, and whoever reads besides the driver must not
 /// stay with one that did.
 pub(crate) type CurrentSession = Arc<Mutex<SessionHandle>>;
+
+/// Tells how long the store keeps the session that this broker has now.
+#[derive(Clone, Debug)]
+pub struct SessionReader(CurrentSession);
+
+impl SessionReader {
+    /// How long the session can be relied on; `None` if it lasts as long as the process.
+    #[must_use]
+    pub fn lease(&self) -> Option<Lease> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).lease()
+    }
+}
 
 /// Reads dynamic settings from the store, and since when it has partitions.
 #[derive(Clone, Debug)]

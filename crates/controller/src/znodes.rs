@@ -3,6 +3,7 @@
 //! Java ignores the order of keys and keys that it does not know; a registration that it cannot read
 //! stops a whole cluster. So: exactly Kafka's keys, numbers as numbers, and text where Kafka has text.
 
+use coordination::SessionId;
 use metadata::{BrokerImage, ConfigEntity, Endpoint, SecurityProtocol};
 use model::{BrokerId, ControllerEpoch, LeaderEpoch, Timestamp, TopicId, TopicPartition};
 use serde::{Deserialize, Serialize};
@@ -27,11 +28,17 @@ pub(crate) const REASSIGN_PARTITIONS: &str = "/admin/reassign_partitions";
 pub(crate) const PREFERRED_ELECTION: &str = "/admin/preferred_replica_election";
 pub(crate) const PRODUCER_IDS: &str = "/latest_producer_id_block";
 
+/// What brokers tell the controller of brokers that seem to be gone. Ours.
+pub(crate) const SUSPICIONS: &str = "/barnabas/suspicions";
+pub(crate) const SUSPICION_PREFIX: &str = "/barnabas/suspicions/suspicion_";
+/// One node for each id that a broker of ours ever registered with; its version counts the registrations. Ours.
+pub(crate) const INCARNATIONS: &str = "/barnabas/incarnations";
+
 /// Its version counts the broker ids that were generated.
 pub(crate) const BROKER_ID_SEQUENCE: &str = "/brokers/seqid";
 
 /// What every broker creates when it starts, with null data.
-pub(crate) const PERSISTENT_PATHS: [&str; 14] = [
+pub(crate) const PERSISTENT_PATHS: [&str; 16] = [
     "/consumers",
     BROKER_IDS,
     TOPICS,
@@ -46,10 +53,16 @@ pub(crate) const PERSISTENT_PATHS: [&str; 14] = [
     "/config/users",
     BROKER_CONFIGS,
     "/config/ips",
+    SUSPICIONS,
+    INCARNATIONS,
 ];
 
 pub(crate) fn broker_path(id: BrokerId) -> String {
     format!("{BROKER_IDS}/{id}")
+}
+
+pub(crate) fn incarnation_path(id: BrokerId) -> String {
+    format!("{INCARNATIONS}/{id}")
 }
 
 pub(crate) fn topic_path(topic: &str) -> String {
@@ -535,6 +548,43 @@ pub(crate) fn parse_last_producer_id(data: &[u8]) -> Option<i64> {
     from_json::<ProducerIdsNode>(data)?.block_end.parse().ok()
 }
 
+#[derive(Serialize, Deserialize)]
+struct IncarnationJson {
+    version: i32,
+    /// In hexadecimal, as ZooKeeper's tools show sessions.
+    session: String,
+}
+
+/// The session that a broker last registered with.
+pub(crate) fn incarnation(session: SessionId) -> Vec<u8> {
+    to_json(&IncarnationJson { version: 1, session: session.to_string() })
+}
+
+/// The session that a broker of ours last registered with; `None` if the node does not say.
+pub(crate) fn parse_incarnation(data: &[u8]) -> Option<SessionId> {
+    let node: IncarnationJson = serde_json::from_slice(data).ok()?;
+    let digits = node.session.strip_prefix("0x")?;
+    u64::from_str_radix(digits, 16).ok().map(|id| SessionId(id.cast_signed()))
+}
+
+#[derive(Serialize, Deserialize)]
+struct SuspicionJson {
+    version: i32,
+    broker: i32,
+    observer: i32,
+}
+
+/// `observer` sees `suspect` as one whose process has ended.
+pub(crate) fn suspicion(suspect: BrokerId, observer: BrokerId) -> Vec<u8> {
+    to_json(&SuspicionJson { version: 1, broker: suspect.0, observer: observer.0 })
+}
+
+/// Who is suspected, and by whom.
+pub(crate) fn parse_suspicion(data: &[u8]) -> Option<(BrokerId, BrokerId)> {
+    let node: SuspicionJson = serde_json::from_slice(data).ok()?;
+    Some((BrokerId(node.broker), BrokerId(node.observer)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -589,6 +639,18 @@ mod tests {
             text(controller(BrokerId(1), Timestamp(5))),
             r#"{"version":2,"brokerid":1,"timestamp":"5","kraftControllerEpoch":-1}"#
         );
+    }
+
+    #[test]
+    fn our_own_nodes_are_read_as_they_are_written() {
+        let said = suspicion(BrokerId(2), BrokerId(3));
+        assert_eq!(parse_suspicion(&said), Some((BrokerId(2), BrokerId(3))));
+        for session in [SessionId(0x1000_0000_0000_0001), SessionId(-2)] {
+            assert_eq!(parse_incarnation(&incarnation(session)), Some(session));
+        }
+        for junk in [&b""[..], b"{}", br#"{"version":1,"session":"x"}"#, b"\xff"] {
+            assert_eq!((parse_incarnation(junk), parse_suspicion(junk)), (None, None));
+        }
     }
 
     #[test]

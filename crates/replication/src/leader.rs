@@ -293,6 +293,13 @@ impl Leader {
         follower.is_some_and(|follower| follower.is_superseded(broker_epoch))
     }
 
+    /// The replicas that could have been made leader without this one's knowledge: the followers in the ISR,
+    /// or all of them if elections may be unclean.
+    pub fn successors(&self, unclean: bool) -> impl Iterator<Item = BrokerId> + '_ {
+        let followers = self.followers.iter().map(|follower| follower.id);
+        followers.filter(move |&id| unclean || self.isr.maximal_contains(id))
+    }
+
     /// The followers, for telling of them.
     pub fn followers(&self) -> impl Iterator<Item = FollowerView> {
         self.followers.iter().map(|follower| FollowerView {

@@ -10,7 +10,9 @@ use crate::config::BrokerConfig;
 use crate::partition::{Assignment, PartitionSettings};
 use crate::server::{Environment, Server};
 use metadata::{BrokerImage, MetadataDelta, PartitionDelta, PartitionImage, TopicDelta};
-use model::{BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, Timestamp, TopicId};
+use model::{
+    BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, Timestamp, TopicId,
+};
 use platform::clock::SystemClock;
 use protocol::records::RecordBatchBuilder;
 use raw_client::{Client, PATIENCE};
@@ -78,6 +80,7 @@ impl Running {
             is_new: true,
             is_lost: false,
             is_recovering: false,
+            registration: BrokerEpoch(0),
         });
         let hosted =
             broker.partitions.host(&topic.into(), Some(id), &settings, assignments.collect());

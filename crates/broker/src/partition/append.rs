@@ -234,7 +234,7 @@ impl Partition {
     ) -> Result<bool, AppendFailure> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        let led = state.lead(self, append.leader_epoch, append.now)?;
+        let led = state.lead_surely(self, append.leader_epoch, append.now)?;
         if append.acks_all && !led.leader.has_enough_replicas() {
             return Err(AppendFailure::NotEnoughReplicas);
         }
@@ -352,9 +352,16 @@ impl Partition {
         state.note_followers_at(end_before, now, self);
         state.step(now, Event::Appended(log_end_offset), self);
         let committed = state.high_watermark();
+        // The process may have been frozen since it took the request.
+        let leads_surely =
+            queue.waiting.iter().all(|waiting| waiting.acks_all) || state.leads_surely(self);
         let work = state.work.get_or_insert_default();
         for mut waiting in queue.waiting.drain(..) {
             waiting.flushed_first = answers_wait;
+            if !waiting.acks_all && !leads_surely {
+                effects.appended.push((waiting.waiter, Err(AppendFailure::LeadershipLost)));
+                continue;
+            }
             if waiting.acks_all && waiting.last_offset >= committed {
                 let appended = waiting.appended(log_start_offset);
                 effects.awaiting_replicas.push((waiting.waiter.clone(), appended));

@@ -96,7 +96,13 @@ impl Partition {
         lookup: OffsetLookup,
     ) -> Result<Option<Found>, OffsetFailure> {
         let mut guard = self.state.lock();
-        let led = guard.lead(self, lookup.leader_epoch, wall)?;
+        // Followers ask for the log's end, and coordinators that load.
+        let led = match lookup.isolation {
+            Isolation::LogEnd => guard.lead(self, lookup.leader_epoch, wall)?,
+            Isolation::HighWatermark | Isolation::LastStableOffset => {
+                guard.lead_surely(self, lookup.leader_epoch, wall)?
+            }
+        };
         let log = &*led.log;
         let fetchable = bound(log, lookup.isolation);
         let lags = lookup.isolation != Isolation::LogEnd
@@ -175,7 +181,7 @@ impl Partition {
         let mut effects = Effects::default();
         let deletion = {
             let mut guard = self.state.lock();
-            let led = guard.lead(self, None, wall)?;
+            let led = guard.lead_surely(self, None, wall)?;
             if !self.topic.settings.load().log.cleanup_policy.delete {
                 return Err(DeleteFailure::Policy);
             }

@@ -144,10 +144,17 @@ impl Partition {
             state.was_used = true;
             &*state.open_log(self, wall)?
         } else {
-            let led = state.lead(self, read.leader_epoch, wall)?;
-            if let Some(replica) = read.replica {
-                check_replica(led.leader, read, replica)?;
-            }
+            let led = match (read.replica, read.isolation) {
+                (Some(replica), _) => {
+                    let led = state.lead(self, read.leader_epoch, wall)?;
+                    check_replica(led.leader, read, replica)?;
+                    led
+                }
+                (None, Isolation::LogEnd) => state.lead(self, read.leader_epoch, wall)?,
+                (None, Isolation::HighWatermark | Isolation::LastStableOffset) => {
+                    state.lead_surely(self, read.leader_epoch, wall)?
+                }
+            };
             &*led.log
         };
         let upper_bound = bound(log, read.isolation);

@@ -1,7 +1,7 @@
 //! What this broker is to a partition, and how that changes.
 
 use super::{Effects, Environment, IsrProposal, Log, OpenOrClosed, Partition, Refusal, State};
-use model::{BrokerId, LeaderEpoch, Offset, PartitionEpoch, Timestamp};
+use model::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, Timestamp};
 use replication::{Event, IsrRefusal, Leader, LeaderSettings, LeaderTerm};
 use std::sync::Arc;
 use storage::{LogError, PartitionLog};
@@ -54,6 +54,8 @@ pub(crate) struct Assignment {
     pub(crate) is_lost: bool,
     /// Whether the leader was elected though it may lack committed records, and has not recovered (KIP-704).
     pub(crate) is_recovering: bool,
+    /// The registration of this broker that is meant.
+    pub(crate) registration: BrokerEpoch,
 }
 
 impl Role {
@@ -124,6 +126,7 @@ impl Partition {
         if known.is_some_and(|(_, epoch)| assignment.partition_epoch < epoch) {
             return Ok(());
         }
+        state.affirmed_to = state.affirmed_to.max(assignment.registration);
         let mut effects = Effects::default();
         let is_new_epoch = known.is_none_or(|(epoch, _)| assignment.leader_epoch != epoch);
         let leads = assignment.leader == Some(environment.broker_id);
@@ -165,6 +168,12 @@ impl Partition {
             None => environment.fetchers.leave(self),
         }
         Ok(())
+    }
+
+    /// The controller says to this registration of the broker what it said to an earlier one.
+    pub(crate) fn affirm(&self, registration: BrokerEpoch) {
+        let mut state = self.state.lock();
+        state.affirmed_to = state.affirmed_to.max(registration);
     }
 
     fn appoint(&self, state: &mut State, term: LeaderTerm) -> Result<(), LogError> {

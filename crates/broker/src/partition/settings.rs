@@ -16,6 +16,8 @@ pub(crate) struct PartitionSettings {
     pub(crate) log: Arc<LogConfig>,
     /// `min.insync.replicas`.
     pub(crate) min_isr: usize,
+    /// `unclean.leader.election.enable`.
+    pub(crate) unclean_leader_election: bool,
     /// `message.downconversion.enable`.
     pub(crate) down_conversion: bool,
     /// Which followers' reads are throttled here as their leader.
@@ -72,6 +74,7 @@ impl PartitionSettings {
         Self {
             log: Arc::new(topic.log.clone()),
             min_isr: topic.min_insync_replicas,
+            unclean_leader_election: topic.unclean_leader_election,
             down_conversion: topic.down_conversion,
             leader_throttled: topic.leader_throttled.clone(),
             follower_throttled: topic.follower_throttled.clone(),

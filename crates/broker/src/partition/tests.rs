@@ -3,12 +3,15 @@
 mod cleaning;
 mod following;
 
+use super::watch::{Interest, Watcher};
 use super::*;
 use crate::config::BrokerConfig;
+use crate::lease::LeaderLease;
 use crate::partitions::Partitions;
 use crate::replica_fetcher::FetcherSettings;
 use bytes::Bytes;
-use model::{Offset, ProducerEpoch, ProducerId, Sequence};
+use controller::RegistrationListener;
+use model::{BrokerEpoch, Offset, ProducerEpoch, ProducerId, Sequence};
 use platform::Disk;
 use platform::clock::ManualClock;
 use platform::disk::{MemoryDisk, WriteFault};
@@ -74,6 +77,7 @@ impl World {
                 throttle: Arc::clone(&follower_throttle),
                 clock: Arc::clone(&clock) as _,
             }),
+            lease: LeaderLease::new(true, Arc::clone(&clock) as _),
             leader_throttle: ReplicationThrottle::new(11, Duration::from_secs(1)),
             follower_throttle,
             image,
@@ -106,6 +110,7 @@ impl World {
             is_new: epoch == 0,
             is_lost: false,
             is_recovering: false,
+            registration: BrokerEpoch(0),
         };
         let results = self.partitions.host(&"t".into(), None, &settings, vec![assignment]);
         results.into_iter().for_each(|result| result.unwrap());
@@ -329,6 +334,76 @@ fn threads_share_the_writes_and_every_append_is_answered_once() {
     assert_eq!(world.contents().len(), 1000);
 }
 
+/// Whether a producer and a consumer are served.
+fn serves(world: &World) -> bool {
+    let refused = world.append(&batch(), false).failure();
+    let lookup = OffsetLookup {
+        query: OffsetQuery::Latest,
+        isolation: Isolation::HighWatermark,
+        leader_epoch: None,
+    };
+    let found = world.partition().offset_for(world.clock.timestamp(), lookup);
+    let is_refused = matches!(found, Err(OffsetFailure::Refused(Refusal::NotLeader)));
+    assert_eq!(refused, is_refused.then(|| "Refused(NotLeader)".to_owned()));
+    !is_refused
+}
+
+/// Replica 1 follows in a fetch session.
+fn followed(world: &World) -> Arc<Watcher> {
+    let watcher = Arc::new(Watcher::default());
+    let interest = Interest {
+        from: Offset(0),
+        isolation: Isolation::LogEnd,
+        max_bytes: 1 << 20,
+        counts_bytes: false,
+        replica: Some(BrokerId(1)),
+    };
+    world.partition().subscribe(&watcher, 0, interest);
+    watcher
+}
+
+#[test]
+fn a_leader_whose_broker_lost_its_registration_serves_once_it_is_known_that_it_still_leads() {
+    let world = World::new();
+    world.lead(&[0, 1, 2], &[0, 1], 0, &[]);
+    assert!(serves(&world));
+    world.partitions.environment().lease.registration_lost(BrokerEpoch(0));
+    assert!(!serves(&world), "another may lead");
+    let follower = followed(&world);
+    world.clock.advance(Duration::from_millis(1));
+    follower.note_fetch(world.clock.now());
+    assert!(!serves(&world), "it may have sent that before");
+    follower.note_fetch(world.clock.now());
+    assert!(serves(&world), "it had an answer: all others in the ISR follow");
+    world.clock.advance(Duration::from_millis(1));
+    assert!(!serves(&world), "did follow");
+    follower.note_fetch(world.clock.now());
+    assert!(!serves(&world), "this one has its answer from before");
+    world.partition().affirm(BrokerEpoch(0));
+    assert!(!serves(&world), "that is what it was told before");
+    world.partition().affirm(BrokerEpoch(7));
+    assert!(serves(&world));
+}
+
+#[test]
+fn the_only_one_in_sync_serves_unless_elections_may_be_unclean() {
+    let unregistered = |replicas: &[i32], settings: &[(&str, &str)]| {
+        let world = World::new();
+        world.lead(replicas, &[0], 0, settings);
+        world.partitions.environment().lease.registration_lost(BrokerEpoch(0));
+        world
+    };
+    let unclean = &[("unclean.leader.election.enable", "true")];
+    assert!(serves(&unregistered(&[0, 1], &[])), "nobody else can lead");
+    let world = unregistered(&[0, 1], unclean);
+    let follower = followed(&world);
+    assert!(!serves(&world));
+    world.clock.advance(Duration::from_millis(1));
+    (0..2).for_each(|_| follower.note_fetch(world.clock.now()));
+    assert!(serves(&world));
+    assert!(serves(&unregistered(&[0], unclean)), "there is nobody else");
+}
+
 #[test]
 fn acks_all_waits_for_the_isr() {
     let world = World::new();
@@ -386,6 +461,7 @@ fn who_waits_hears_that_the_leadership_is_lost() {
             is_new: false,
             is_lost: false,
             is_recovering: false,
+            registration: BrokerEpoch(0),
         })
         .unwrap();
     assert_eq!(waiting.failure().unwrap(), "LeadershipLost");

@@ -41,6 +41,8 @@ pub(crate) struct Watcher {
     state: Mutex<WatcherState>,
     /// When its reader last fetched, in nanoseconds of the broker's clock; 0 if nobody said.
     fetched_at: AtomicU64,
+    /// When it fetched before that; 0 if it did not.
+    fetched_before_at: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +81,17 @@ impl Watcher {
     /// Its reader fetches: all its partitions stand where they stood, but for those that it names.
     pub(crate) fn note_fetch(&self, now: Instant) {
         let nanos = u64::try_from(now.0.as_nanos()).unwrap_or(u64::MAX);
-        self.fetched_at.fetch_max(nanos, Ordering::Relaxed);
+        let before = self.fetched_at.fetch_max(nanos, Ordering::Relaxed);
+        self.fetched_before_at.fetch_max(before, Ordering::Relaxed);
+    }
+
+    /// Since when at the latest its reader is known to have been reading; `None` if it fetched only once.
+    ///
+    /// A fetch may have waited in the socket of a frozen process for any time. But its reader sent it after it
+    /// had the answer to the one before, which was not given before that came.
+    pub(crate) fn followed_at(&self) -> Option<Instant> {
+        let nanos = self.fetched_before_at.load(Ordering::Relaxed);
+        (nanos > 0).then_some(Instant(Duration::from_nanos(nanos)))
     }
 
     /// When its reader last fetched.

@@ -139,6 +139,13 @@ impl ReplicaFetchers {
         self.state.lock().leave(&place, partition);
     }
 
+    /// Whether any fetcher has a connection to `leader`.
+    pub(crate) fn are_connected_to(&self, leader: BrokerId) -> bool {
+        let state = self.state.lock();
+        let mut fetchers = state.fetchers.range((leader, 0)..=(leader, usize::MAX));
+        fetchers.any(|(_, running)| running.mailbox.is_connected())
+    }
+
     /// Ends all threads; nothing is appended when this returns.
     pub(crate) fn stop(&self) {
         let threads = {

@@ -20,7 +20,7 @@ use replication::truncation::EpochEnd;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tracing::{debug, info, warn};
 
@@ -57,6 +57,8 @@ pub(super) enum Message {
 pub(super) struct Mailbox {
     mail: Mutex<Mail>,
     waker: Waker,
+    /// Whether the fetcher has a connection.
+    connected: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +73,10 @@ impl Mailbox {
     pub(super) fn new() -> io::Result<(Arc<Self>, Poll)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), MESSAGE)?;
-        Ok((Arc::new(Self { mail: Mutex::default(), waker }), poll))
+        Ok((
+            Arc::new(Self { mail: Mutex::default(), waker, connected: AtomicBool::new(false) }),
+            poll,
+        ))
     }
 
     pub(super) fn send(&self, message: Message) {
@@ -87,6 +92,11 @@ impl Mailbox {
     pub(super) fn stop(&self) {
         self.mail.lock().stopping = true;
         self.wake();
+    }
+
+    /// Whether the fetcher has a connection to its leader.
+    pub(super) fn is_connected(&self) -> bool {
+        self.connected.load(Ordering::Acquire)
     }
 
     fn wake(&self) {
@@ -233,6 +243,7 @@ impl Fetcher {
     fn disconnect(&mut self) {
         if let Some(connection) = self.connection.take() {
             connection.close(&self.poll);
+            self.mailbox.connected.store(false, Ordering::Release);
         }
         // The answer that did not come may have told what will not be told again.
         self.session.lost();
@@ -313,6 +324,7 @@ impl Fetcher {
         let clock = &*settings.clock;
         let mut waiting = Waiting { poll, events, clock, urgency: &mut urgency };
         self.connection = Some(LeaderConnection::open(address, options, &mut waiting)?);
+        mailbox.connected.store(true, Ordering::Release);
         Ok(())
     }
 

@@ -6,7 +6,9 @@ use broker::config::BrokerConfig;
 use broker::server::{Environment, Server};
 use client::{Connection, ConnectionOptions};
 use coordination::local::LocalStore;
-use coordination::{Events, Opening, SessionHandle, Store};
+use coordination::{Events, Lease, Opening, Pending, Reply, Request};
+use coordination::{Session, SessionHandle, SessionId, Store};
+use model::{Instant, Timestamp};
 use platform::clock::SystemClock;
 use platform::{Clock, MemoryDisk};
 use std::collections::BTreeMap;
@@ -17,6 +19,20 @@ use std::time::Duration;
 
 /// Tests wait this long for what comes soon.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A clock that has run for an hour already: what it calls zero is long ago.
+#[derive(Debug, Default)]
+struct Aged(SystemClock);
+
+impl Clock for Aged {
+    fn now(&self) -> Instant {
+        self.0.now() + Duration::from_secs(3600)
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        self.0.timestamp()
+    }
+}
 
 /// Brokers that share a store.
 pub(crate) struct Cluster {
@@ -38,16 +54,52 @@ struct Node {
 struct Sessions {
     store: Arc<LocalStore>,
     opened: Arc<Mutex<Vec<SessionHandle>>>,
+    /// How long its sessions say that they can be relied on.
+    lease: Arc<Mutex<Option<Lease>>>,
+}
+
+/// A session that says of itself what a test wants.
+#[derive(Debug)]
+struct Held {
+    session: SessionHandle,
+    lease: Arc<Mutex<Option<Lease>>>,
+}
+
+impl Session for Held {
+    fn id(&self) -> SessionId {
+        self.session.id()
+    }
+
+    fn submit(&self, request: Request) -> Pending {
+        match request {
+            Request::Write(ops) => {
+                let written = self.session.multi(ops);
+                Box::pin(async move { written.await.map(Reply::Written) })
+            }
+            Request::Read(reads) => {
+                let found = self.session.read_all(reads);
+                Box::pin(async move { found.await.map(Reply::Read) })
+            }
+            Request::Close => {
+                let session = self.session.clone();
+                Box::pin(async move { session.close().await.map(|()| Reply::Closed) })
+            }
+        }
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        *self.lease.lock().unwrap()
+    }
 }
 
 impl Store for Sessions {
     fn open_session(&self) -> Opening {
         let opening = self.store.open_session();
-        let opened = Arc::clone(&self.opened);
+        let (opened, lease) = (Arc::clone(&self.opened), Arc::clone(&self.lease));
         Box::pin(async move {
             let (session, events) = opening.await?;
             opened.lock().unwrap().push(session.clone());
-            Ok((session, events))
+            Ok((SessionHandle::new(Arc::new(Held { session, lease })), events))
         })
     }
 
@@ -99,7 +151,11 @@ impl Cluster {
     ) -> (BrokerConfig, Environment, Arc<dyn Store>) {
         let node = self.nodes.entry(id).or_insert_with(|| Node {
             directory: tempfile::tempdir().unwrap(),
-            sessions: Arc::new(Sessions { store: Arc::clone(&self.store), opened: Arc::default() }),
+            sessions: Arc::new(Sessions {
+                store: Arc::clone(&self.store),
+                opened: Arc::default(),
+                lease: Arc::default(),
+            }),
             server: None,
         });
         assert!(node.server.is_none(), "broker {id} runs");
@@ -113,7 +169,7 @@ impl Cluster {
         overrides.extend(self.settings.iter().cloned());
         overrides.extend(settings.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())));
         let config = BrokerConfig::load(None, &overrides).unwrap().config;
-        let environment = Environment::real();
+        let environment = Environment { clock: Arc::new(Aged::default()), ..Environment::real() };
         let store = Arc::clone(&node.sessions) as _;
         (config, environment, store)
     }
@@ -141,6 +197,11 @@ impl Cluster {
             // One that has ended already is answered so.
             let _ = self.runtime.block_on(session.close());
         }
+    }
+
+    /// What a broker's session says of how long it can be relied on, from now on.
+    pub(crate) fn set_lease(&self, id: i32, lease: Option<Lease>) {
+        *self.nodes[&id].sessions.lease.lock().unwrap() = lease;
     }
 
     fn take(&mut self, id: i32) -> Server {

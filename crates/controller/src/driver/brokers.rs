@@ -61,7 +61,8 @@ impl Driver {
     }
 
     async fn update_brokers(&mut self) -> Result<(), Stopped> {
-        let found = self.read_brokers().await?;
+        let mut found = self.read_brokers().await?;
+        self.keep_just_removed(&mut found);
         let before = &self.context().brokers;
         if *before == found {
             return Ok(());

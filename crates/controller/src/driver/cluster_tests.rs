@@ -1,7 +1,7 @@
 //! Several drivers over one store: elections, failovers, and a controller that dies between any two
 //! writes.
 
-use super::tests::{NOW, SOON, endpoint, new_topic, until};
+use super::tests::{NOW, SOON, Unheard, endpoint, new_topic, until};
 use super::*;
 use crate::*;
 use coordination::local::LocalStore;
@@ -245,12 +245,14 @@ impl Cluster {
             auto_leader_rebalance: false,
             leader_imbalance_percentage: 10,
             leader_imbalance_interval: Duration::from_secs(300),
+            fast_failure_detection: true,
         };
         let surroundings = Surroundings {
             channels: Arc::new(self.told.clone()),
             configs: Arc::new(self.told.clone()),
             rules: Arc::new(AnyConfig),
             broker_epoch: Arc::default(),
+            registration: Arc::new(Unheard),
             clock: Arc::new(ManualClock::at(NOW)),
             random: Arc::new(SeededRandom::new(1)),
         };
@@ -428,6 +430,104 @@ async fn a_broker_that_is_back_before_its_death_was_noticed_still_loses_its_lead
     until(async || cluster.led("t", 0).await == Some((1, 1, vec![1]))).await;
     let new = cluster.observer.exists(path, false).await.unwrap().unwrap().czxid;
     assert!(BrokerEpoch(new.0) > old);
+}
+
+impl Cluster {
+    async fn is_registered(&self, id: i32) -> bool {
+        self.text(&format!("/brokers/ids/{id}")).await.is_some()
+    }
+
+    /// Broker `observer` says that it sees the end of `suspect`, and the controller has heard it.
+    async fn suspects(&self, observer: i32, suspect: i32) {
+        self.handle(observer).suspect(BrokerId(suspect));
+        // Commands are carried out in order.
+        let _ = self.handle(observer).list_reassignments(None).await;
+        let controller = self.controller().await.unwrap();
+        until(async || {
+            let _ = self.handle(controller).list_reassignments(None).await;
+            self.observer.children(znodes::SUSPICIONS, false).await.unwrap().is_empty()
+        })
+        .await;
+        let _ = self.handle(controller).list_reassignments(None).await;
+    }
+
+    /// The broker hears of nothing any more, and its session lives on.
+    fn freeze(&self, id: i32) {
+        *self.members[&id].budget.lock().unwrap() = Some(0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_the_controller_and_another_see_gone_is_replaced_before_its_session_expires()
+{
+    let cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1, 0]]).await;
+    cluster.freeze(2);
+    cluster.suspects(1, 2).await;
+    assert!(cluster.is_registered(2).await, "one alone may be mistaken");
+    cluster.suspects(0, 2).await;
+    assert!(!cluster.is_registered(2).await);
+    assert_eq!(cluster.led("t", 0).await, Some((2, 0, vec![2, 1, 0])), "it may have to notice");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    until(async || cluster.led("t", 0).await == Some((1, 1, vec![1, 0]))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_was_taken_for_dead_comes_back_and_no_longer_leads() {
+    let cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1, 0]]).await;
+    let before = cluster.handle(2).broker_epoch();
+    cluster.suspects(0, 2).await;
+    cluster.suspects(1, 2).await;
+    until(async || cluster.is_registered(2).await).await;
+    assert!(cluster.handle(2).broker_epoch() > before);
+    until(async || cluster.led("t", 0).await == Some((1, 1, vec![1, 0]))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn suspicions_that_do_not_meet_move_nothing() {
+    let cluster = Cluster::start(0..=3).await;
+    cluster.create("t", &[&[2, 1, 0]]).await;
+    cluster.suspects(1, 2).await;
+    cluster.suspects(3, 2).await;
+    assert!(cluster.is_registered(2).await, "the controller reaches it");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    cluster.suspects(0, 2).await;
+    assert!(cluster.is_registered(2).await, "what the others saw is too long ago");
+    cluster.suspects(1, 1).await;
+    cluster.suspects(0, 0).await;
+    assert!(cluster.is_registered(0).await && cluster.is_registered(1).await);
+    // A registration of somebody who does not say that he comes back: an Apache broker.
+    let path = "/brokers/ids/2";
+    let (data, _) = cluster.observer.get(path, false).await.unwrap();
+    cluster.freeze(2);
+    let ops = vec![Op::delete(path), Op::create_ephemeral(path, data)];
+    cluster.observer.multi(ops).await.unwrap();
+    until(async || cluster.led("t", 0).await == Some((1, 1, vec![1, 0]))).await;
+    cluster.suspects(0, 2).await;
+    cluster.suspects(1, 2).await;
+    assert!(cluster.is_registered(2).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_suspicion_makes_a_replica_lead_that_is_not_in_sync() {
+    let cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1]]).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[2]).await, code(ErrorCode::None));
+    let unclean = ("unclean.leader.election.enable".to_owned(), Some("true".to_owned()));
+    let assignments = vec![(0, vec![2, 1])];
+    let topic = NewTopic { assignments, configs: vec![unclean], ..new_topic("u", -1) };
+    let created = cluster.handle(0).create_topics(vec![topic], SOON, false).await;
+    assert!(created[0].1.is_ok());
+    cluster.freeze(2);
+    assert_eq!(cluster.alter_isr("u", 0, &[2]).await, code(ErrorCode::None));
+    for observer in [0, 1] {
+        cluster.suspects(observer, 2).await;
+    }
+    assert!(cluster.is_registered(2).await, "that waits for the session");
+    assert_eq!(cluster.alter_isr("u", 0, &[2, 1]).await, code(ErrorCode::None));
+    cluster.suspects(0, 2).await;
+    assert!(!cluster.is_registered(2).await, "nobody loses anything of the other");
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,12 +15,17 @@ impl Driver {
     pub(super) async fn register(&mut self) -> Result<(), ControllerError> {
         let id = self.settings.broker.id;
         let path = znodes::broker_path(id);
+        let incarnation = znodes::incarnation_path(id);
         self.remember_session();
         loop {
             let data =
                 znodes::registration(&self.settings.broker, self.surroundings.clock.timestamp());
             // Created empty and set at once, because the answer to the second has the node's `Stat`.
-            let ops = vec![Op::create_ephemeral(&path, None), Op::set_if(&path, data, 0)];
+            let ops = vec![
+                Op::set(&incarnation, znodes::incarnation(self.session.id())),
+                Op::create_ephemeral(&path, None),
+                Op::set_if(&path, data, 0),
+            ];
             match self.session.multi(ops).await {
                 Ok(results) => {
                     let Some(OpResult::Set(stat)) = results.last() else {
@@ -28,6 +33,10 @@ impl Driver {
                     };
                     self.surroundings.broker_epoch.store(stat.czxid.0, Ordering::Release);
                     break;
+                }
+                Err(StoreError::NoNode(missing)) if missing == incarnation => {
+                    self.session.create_parents(&incarnation).await?;
+                    continue;
                 }
                 Err(StoreError::NodeExists(_) | StoreError::MayHaveBeenApplied) => {}
                 Err(error) => return Err(error.into()),
@@ -67,6 +76,7 @@ impl Driver {
 
     /// After the old session ended: a new one, a new registration, and a new race.
     pub(super) async fn renew_session(&mut self) -> Result<(), ControllerError> {
+        self.surroundings.registration.registration_lost(self.broker_epoch());
         self.resign();
         loop {
             let error = match self.open_and_register().await {
@@ -96,6 +106,7 @@ impl Driver {
         match self.session.exists(&path, true).await {
             Ok(Some(stat)) if stat.ephemeral_owner == Some(self.session.id()) => Ok(()),
             Ok(_) => {
+                self.surroundings.registration.registration_lost(self.broker_epoch());
                 tracing::warn!("this broker's registration is gone though its session lives");
                 self.resign();
                 match self.register().await {
@@ -231,6 +242,7 @@ impl Driver {
             }
         }
         self.forget_log_dir_events().await?;
+        self.forget_suspicions().await?;
         let brokers = self.read_brokers().await?;
         self.set_brokers(brokers);
         self.load_topics().await?;

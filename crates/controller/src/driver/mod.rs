@@ -11,6 +11,7 @@ mod isr;
 mod legacy;
 mod reassignments;
 mod shutdown;
+mod suspicions;
 mod topics;
 
 use crate::context::{Context, LiveBroker};
@@ -106,6 +107,10 @@ struct Active {
     unusable: BTreeSet<BrokerId>,
     /// What `/admin/reassign_partitions` still holds.
     legacy_reassignments: BTreeMap<TopicPartition, Vec<BrokerId>>,
+    /// Brokers that seem to be gone.
+    suspicions: suspicions::Suspicions,
+    /// Brokers whose registration was removed, and until when they may take to notice.
+    removed: BTreeMap<BrokerId, Instant>,
     /// When to look whether leaders are where they are preferred; never, if they are not balanced.
     balance_at: Option<Instant>,
 }
@@ -123,6 +128,8 @@ impl Active {
             unreadable: BTreeSet::new(),
             unusable: BTreeSet::new(),
             legacy_reassignments: BTreeMap::new(),
+            suspicions: BTreeMap::new(),
+            removed: BTreeMap::new(),
             balance_at: None,
         }
     }
@@ -142,6 +149,7 @@ struct Dirty {
     reassignments: bool,
     elections: bool,
     registration: bool,
+    suspicions: bool,
 }
 
 impl Dirty {
@@ -155,6 +163,7 @@ impl Dirty {
             || self.isr_changes
             || self.reassignments
             || self.elections
+            || self.suspicions
     }
 
     fn has_topics(&self) -> bool {
@@ -318,6 +327,7 @@ impl Driver {
                     if self.is_log_dir_unannounced {
                         self.announce_log_dir_failure().await;
                     }
+                    self.dirty.registration = true;
                 }
                 Wake::Store(Some(Event::Expired) | None) => self.renew_session().await?,
                 Wake::Report(report) => self.handle_report(report).await,
@@ -351,7 +361,8 @@ impl Driver {
         }
         let balance_at = self.active.as_ref().and_then(|active| active.balance_at);
         let waiting = self.waiters.iter().map(|waiter| waiter.deadline);
-        let deadline = waiting.chain(balance_at).chain(self.look_again_at).min();
+        let removed = self.active.iter().flat_map(|active| active.removed.values().copied());
+        let deadline = waiting.chain(balance_at).chain(removed).chain(self.look_again_at).min();
         let idle = self.dirty.has_topics();
         tokio::select! {
             biased;
@@ -372,6 +383,8 @@ impl Driver {
             (dirty.brokers, dirty.topic_list, dirty.deletions) = (true, true, true);
             self.unclean_allowed(None).await;
         }
+        let mut removed = self.active.iter().flat_map(|active| active.removed.values());
+        self.dirty.brokers |= removed.any(|until| *until <= now);
         let balance_at = self.active.as_ref().and_then(|active| active.balance_at);
         if balance_at.is_some_and(|at| at <= now) {
             self.balance_leaders().await;
@@ -388,6 +401,7 @@ impl Driver {
             znodes::DELETE_TOPICS => dirty.deletions = true,
             znodes::CONFIG_CHANGES => dirty.configs = true,
             znodes::LOG_DIR_EVENTS => dirty.log_dirs = true,
+            znodes::SUSPICIONS => dirty.suspicions = true,
             znodes::ISR_CHANGES => dirty.isr_changes = true,
             znodes::REASSIGN_PARTITIONS => dirty.reassignments = true,
             znodes::PREFERRED_ELECTION => dirty.elections = true,
@@ -416,6 +430,9 @@ impl Driver {
         }
         if std::mem::take(&mut self.dirty.brokers) {
             self.handle_brokers_changed().await;
+        }
+        if std::mem::take(&mut self.dirty.suspicions) {
+            self.handle_suspicions().await;
         }
         if std::mem::take(&mut self.dirty.log_dirs) {
             self.handle_log_dir_events().await;
@@ -471,6 +488,7 @@ impl Driver {
                 let response = self.controlled_shutdown(request).await;
                 self.answer_once_others_know(id, response, reply);
             }
+            Command::Suspect(broker) => self.suspect(broker).await,
             Command::LogDirectoryFailed => self.announce_log_dir_failure().await,
             Command::Stop { .. } => unreachable!("handled by the caller"),
         }

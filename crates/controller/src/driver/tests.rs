@@ -72,6 +72,14 @@ impl ControlChannels for Fake {
     }
 }
 
+/// Nobody wants to know of registrations.
+#[derive(Debug)]
+pub(super) struct Unheard;
+
+impl RegistrationListener for Unheard {
+    fn registration_lost(&self, _: BrokerEpoch) {}
+}
+
 impl ConfigListener for Fake {
     fn config_changed(&self, change: ConfigChange) {
         self.0.configs.lock().unwrap().push(change);
@@ -139,12 +147,14 @@ impl Cluster {
             auto_leader_rebalance: true,
             leader_imbalance_percentage: 10,
             leader_imbalance_interval: Duration::from_secs(300),
+            fast_failure_detection: true,
         };
         let surroundings = Surroundings {
             channels: Arc::new(fake.clone()),
             configs: Arc::new(fake.clone()),
             rules: Arc::new(fake.clone()),
             broker_epoch: Arc::default(),
+            registration: Arc::new(Unheard),
             clock: clock.clone(),
             random: Arc::new(SeededRandom::new(1)),
         };

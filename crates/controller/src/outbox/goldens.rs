@@ -39,6 +39,7 @@ fn settings(controller: i32) -> ControllerSettings {
         auto_leader_rebalance: false,
         leader_imbalance_percentage: 10,
         leader_imbalance_interval: Duration::from_secs(300),
+        fast_failure_detection: true,
     }
 }
 

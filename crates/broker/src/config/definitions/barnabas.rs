@@ -7,6 +7,17 @@ pub(super) const AREA: Area = Area {
     title: "Keys of our own",
     introduction: "What Kafka has no key for. Kafka itself would ignore them with a warning.",
     definitions: definitions! {
+        /// Whether a broker whose process has ended is replaced at once instead of when its session has expired: the controller
+        /// removes its registration if the controller and another broker had connections to it, all of them were closed, and
+        /// its port refuses new ones. Acted on only if no unclean election comes of it, and only for brokers that keep
+        /// `barnabas.leader.lease.enable` on, which stop serving at once should they be alive all the same.
+        "barnabas.fast.failure.detection": Boolean = Some("true"), Any, Medium, ReadOnly, Honoured, ours;
+
+        /// Whether a leader stops serving clients once it cannot know any more that it still leads: when for two thirds of the
+        /// session's timeout ZooKeeper did not confirm its session, nor all other in-sync replicas fetched from it. `false`
+        /// serves on as Kafka does: reads and `acks=1` then go on at a leader that was replaced, until it hears of it.
+        "barnabas.leader.lease.enable": Boolean = Some("true"), Any, Medium, ReadOnly, Honoured, ours;
+
         /// Threads that serve connections; 0 means one per core. Takes the place of `num.network.threads` and
         /// `num.io.threads`, which count threads of another design.
         "barnabas.reactors": Int = Some("0"), AtLeast(0), Medium, ReadOnly, Honoured, ours;

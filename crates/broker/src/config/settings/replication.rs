@@ -36,6 +36,10 @@ pub struct ReplicationSettings {
     pub fetchers: usize,
     /// `replica.high.watermark.checkpoint.interval.ms`
     pub high_watermark_checkpoint_interval: Duration,
+    /// `barnabas.fast.failure.detection`
+    pub fast_failure_detection: bool,
+    /// `barnabas.leader.lease.enable`
+    pub leader_lease: bool,
 }
 
 impl ReplicationSettings {
@@ -62,6 +66,8 @@ impl ReplicationSettings {
             fetchers: values.size("num.replica.fetchers"),
             high_watermark_checkpoint_interval: values
                 .millis("replica.high.watermark.checkpoint.interval.ms"),
+            fast_failure_detection: values.boolean("barnabas.fast.failure.detection"),
+            leader_lease: values.boolean("barnabas.leader.lease.enable"),
         }
     }
 }

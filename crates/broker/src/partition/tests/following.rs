@@ -100,6 +100,7 @@ impl World {
             is_new: epoch == 0,
             is_lost: false,
             is_recovering: false,
+            registration: BrokerEpoch(0),
         };
         let results = self.partitions.host(&"t".into(), None, &settings, vec![assignment]);
         results.into_iter().for_each(|result| result.unwrap());
