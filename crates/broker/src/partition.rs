@@ -168,6 +168,8 @@ struct State {
     is_swapping: bool,
     /// Compaction failed, and would again.
     is_uncleanable: bool,
+    /// Compaction has nothing to do, as long as the log stays closed.
+    is_clean_if_closed: bool,
 }
 
 #[derive(Debug)]
@@ -229,6 +231,7 @@ impl Partition {
             cleaning: None,
             is_swapping: false,
             is_uncleanable: false,
+            is_clean_if_closed: false,
         };
         let trouble = trouble::Trouble::default();
         Self { topic, index, state: Mutex::new(state), trouble, writer_left: Condvar::new() }

@@ -91,6 +91,23 @@ impl ClosedLog {
         Ok(size)
     }
 
+    /// Whether compaction may find something to do once the log is open: a segment is complete that is
+    /// not clean. Told by the names of the files and the cleaner's checkpoint.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn may_be_dirty(&self) -> Result<bool, LogError> {
+        let path = self.log_directory.path().join(self.entry.directory_name());
+        let listed = self.log_directory.disk().list(&path);
+        let names = listed.map_err(DiskError::at("list", &path))?;
+        let bases = names.iter().filter(|name| name.extension().is_some_and(|e| e == "log"));
+        let bases = bases.filter_map(|name| name.file_stem()?.to_str()?.parse().ok());
+        let active = bases.map(Offset).max().unwrap_or(Offset(0));
+        let log_start = self.entry.log_start_offset();
+        let clean = self.entry.cleaner_offset().map_or(log_start, |offset| offset.max(log_start));
+        Ok(active > clean)
+    }
+
     /// Opens the log; recovers it first if the last stop was unclean.
     ///
     /// # Errors

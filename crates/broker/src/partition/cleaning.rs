@@ -14,10 +14,10 @@ use storage::{CleaningTotals, Consequence, LogView, Pace};
 use tracing::{info, warn};
 
 impl Partition {
-    /// How much of the log is to be compacted, if it is due. Opens the log if need be, and flushes what
-    /// is complete.
+    /// How much of the log is to be compacted, if it is due. Opens the log if there may be something to
+    /// compact, and flushes what is complete.
     pub(crate) fn cleaning_due(self: &Arc<Self>, now: Timestamp) -> Option<CleaningState> {
-        if !self.is_compacted() {
+        if !self.is_compacted() || self.is_clean_and_closed() {
             return None;
         }
         let mut view = self.cleanable(&mut self.state.lock(), now)?;
@@ -32,6 +32,16 @@ impl Partition {
                 None
             }
         }
+    }
+
+    /// A log that nobody opened is as it was: one look at its directory is enough for as long.
+    fn is_clean_and_closed(&self) -> bool {
+        let mut state = self.state.lock();
+        let Log::Closed(log) = &state.log else { return false };
+        // What cannot be told is seen when the log is opened.
+        let is_clean = state.is_clean_if_closed || log.may_be_dirty().is_ok_and(|dirty| !dirty);
+        state.is_clean_if_closed = is_clean;
+        is_clean
     }
 
     /// Whether the topic's records are compacted.

@@ -14,11 +14,16 @@ impl Partition {
     /// Removes segments that are too old or too many.
     pub(crate) fn apply_retention(self: &Arc<Self>, now: Timestamp) {
         let mut effects = Effects::default();
+        let deletes = self.topic.settings.load().log.cleanup_policy.delete;
         {
             let mut state = self.quiesce(self.state.lock());
             let is_closed = match &state.log {
                 Log::Open(_) => false,
                 Log::Closed(_) if state.retention_due.is_some_and(|due| now < due) => return,
+                // Nothing to remove, whatever the time is.
+                Log::Closed(log) if !deletes || log.size_bytes().is_ok_and(|size| size == 0) => {
+                    return;
+                }
                 Log::Closed(_) => true,
                 Log::Gone => return,
             };

@@ -262,3 +262,24 @@ fn a_read_whose_file_is_gone_is_decided_anew() {
     let first = Batches::new(&bytes).next().unwrap().unwrap();
     assert!(first.last_offset() > Offset(3));
 }
+
+#[test]
+fn a_log_that_nobody_opened_is_opened_only_if_there_may_be_something_to_do() {
+    let world = World::compacted();
+    world.put("k", 30);
+    assert!(world.clean(|_| {}));
+    let is_closed = || matches!(world.partition().state.lock().log, Log::Closed(_));
+    let reopened = |epoch| {
+        world.partitions.stop("t", 0, None).unwrap();
+        world.lead(&[0], &[0], epoch, &COMPACTED);
+        assert!(is_closed());
+    };
+    reopened(1);
+    assert!(!world.is_due(), "clean up to the active segment");
+    world.partition().apply_retention(world.clock.timestamp());
+    assert!(is_closed() && !world.is_due() && is_closed());
+    world.put("k", 30);
+    assert!(world.is_due(), "once it is open it is looked at");
+    reopened(2);
+    assert!(world.is_due() && !is_closed(), "complete segments are dirty");
+}
