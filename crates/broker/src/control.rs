@@ -9,7 +9,7 @@ use crate::error_codes;
 use crate::groups::OFFSETS_TOPIC;
 use crate::partition::{Assignment, PartitionSettings};
 use controller::{ConfigListener, ConfigReader, ControlRequest, ControlResponse};
-use controller::{ControllerHandle, NoAnswer};
+use controller::{ControllerHandle, NoAnswer, validate_topic_name};
 use metadata::{BrokerImage, ConfigChange, ConfigEntity, Endpoint, MetadataDelta};
 use metadata::{PartitionDelta, PartitionImage, SecurityProtocol, TopicDelta};
 use model::{
@@ -82,15 +82,18 @@ pub(crate) async fn carry_out(
     let mut highest = broker.told.highest.lock().await;
     let refusal = refusal(broker, &request, &mut highest);
     let response = match request {
-        ControlRequest::LeaderAndIsr(request) => {
+        ControlRequest::LeaderAndIsr(mut request) => {
             let mut lost = BTreeSet::new();
             if refusal.is_none() {
+                // A topic without partitions is named in a refusal only, as in Kafka.
+                request.topic_states.retain(|topic| !topic.partition_states.is_empty());
                 learn_settings(broker, &request).await?;
                 lost = lost_logs(broker, &request).await?;
             }
             ControlResponse::LeaderAndIsr(leader_and_isr(broker, request, &lost, refusal))
         }
         ControlRequest::UpdateMetadata(request) => {
+            let refusal = refusal.or_else(|| impossible(&request));
             if refusal.is_none() {
                 let shows_topics = !request.topic_states.is_empty();
                 update_metadata(broker, request);
@@ -145,6 +148,16 @@ fn refusal(
         warn!(controller, broker_epoch, own = own.0, "a request for an earlier registration");
         return Some(ErrorCode::StaleBrokerEpoch);
     }
+    let is_kraft = match request {
+        ControlRequest::LeaderAndIsr(request) => request.is_kraft_controller,
+        ControlRequest::UpdateMetadata(request) => request.is_kraft_controller,
+        ControlRequest::StopReplica(request) => request.is_kraft_controller,
+    };
+    if is_kraft {
+        // As in Kafka, unless a migration to KRaft is on, which we do not know.
+        warn!(controller, "a KRaft controller speaks");
+        return Some(ErrorCode::UnknownServerError);
+    }
     let epoch = ControllerEpoch(epoch);
     if epoch < *highest {
         warn!(controller, epoch = epoch.0, newest = highest.0, "a controller of the past speaks");
@@ -152,6 +165,17 @@ fn refusal(
     }
     *highest = epoch;
     None
+}
+
+/// Why an image cannot be: a broker has a listener twice.
+fn impossible(request: &UpdateMetadataRequest) -> Option<ErrorCode> {
+    let is_twice = |broker: &UpdateMetadataBroker| {
+        let mut names = BTreeSet::new();
+        !broker.endpoints.iter().all(|endpoint| names.insert(&endpoint.listener))
+    };
+    let found = request.live_brokers.iter().find(|broker| is_twice(broker))?;
+    warn!(controller = request.controller_id, broker = found.id, "a broker has a listener twice");
+    Some(ErrorCode::UnknownServerError)
 }
 
 /// A topic's log is created with the topic's own settings, which nobody announces before.
@@ -226,9 +250,10 @@ fn leader_and_isr(
         epoch => BrokerEpoch(epoch),
     };
     let mut topics = Vec::with_capacity(request.topic_states.len());
-    for topic in request.topic_states {
+    for mut topic in request.topic_states {
         let name = TopicName::from(&*topic.topic_name);
         let id = known_id(topic.topic_id);
+        last_of_each(&mut topic.partition_states);
         let indexes: Vec<_> =
             topic.partition_states.iter().map(|state| state.partition_index).collect();
         let codes = match refusal {
@@ -250,6 +275,14 @@ fn leader_and_isr(
     LeaderAndIsrResponse { error_code, topics, ..Default::default() }
 }
 
+/// Of a partition that is named twice the last state counts, as in Kafka.
+fn last_of_each(states: &mut Vec<LeaderAndIsrPartitionState>) {
+    states.reverse();
+    let mut seen = BTreeSet::new();
+    states.retain(|state| seen.insert(state.partition_index));
+    states.reverse();
+}
+
 /// Carries out one topic's part of a LeaderAndIsr; one code per partition, in order.
 fn host(
     broker: &Arc<Broker>,
@@ -261,12 +294,22 @@ fn host(
 ) -> Vec<ErrorCode> {
     let own_id = broker.partitions.environment().broker_id;
     let mut codes = vec![ErrorCode::None; states.len()];
+    // Names and indexes become names of directories.
+    if validate_topic_name(name).is_err() || states.iter().any(|state| state.partition_index < 0) {
+        codes.fill(ErrorCode::InvalidTopicException);
+        return codes;
+    }
     let mut assignments = Vec::new();
     let mut places = Vec::new();
     for (place, state) in states.into_iter().enumerate() {
         let mut assignment = assignment(state, registration);
         assignment.is_lost = lost.contains(&TopicPartition::new(name.clone(), assignment.index));
         let hosted = broker.partitions.find(name, assignment.index);
+        let known_id = hosted.as_ref().and_then(|partition| partition.topic.id());
+        if known_id.is_some() && id.is_some() && known_id != id {
+            codes[place] = ErrorCode::InconsistentTopicId;
+            continue;
+        }
         let told = hosted.as_ref().and_then(|partition| partition.leadership());
         // One that stepped down does what it is told next, though it was told so before.
         let known = hosted.as_ref().and_then(|partition| partition.current_epoch());
@@ -288,9 +331,7 @@ fn host(
                 if let Some(hosted) = &hosted {
                     hosted.affirm(registration);
                 }
-                let learns_id =
-                    id.is_some() && hosted.is_some_and(|partition| partition.topic.id().is_none());
-                if learns_id {
+                if id.is_some() && known_id.is_none() {
                     places.push(place);
                     assignments.push(assignment);
                 } else {
@@ -430,20 +471,23 @@ fn stop_replica(
     request: StopReplicaRequest,
     refusal: Option<ErrorCode>,
 ) -> StopReplicaResponse {
-    if let Some(code) = refusal {
-        return StopReplicaResponse { error_code: code.code(), partition_errors: Vec::new() };
+    let error_code = refusal.unwrap_or(ErrorCode::None).code();
+    // Kafka names the partitions of requests that it carries out, and of those that fail within.
+    if refusal.is_some_and(|code| code != ErrorCode::UnknownServerError) {
+        return StopReplicaResponse { error_code, partition_errors: Vec::new() };
     }
     let mut partition_errors = Vec::new();
     for topic in request.topic_states {
         for state in topic.partition_states {
+            let code = refusal.unwrap_or_else(|| stop(broker, &topic.topic_name, &state));
             partition_errors.push(StopReplicaPartitionError {
                 topic_name: topic.topic_name.clone(),
                 partition_index: state.partition_index,
-                error_code: stop(broker, &topic.topic_name, &state).code(),
+                error_code: code.code(),
             });
         }
     }
-    StopReplicaResponse { error_code: ErrorCode::None.code(), partition_errors }
+    StopReplicaResponse { error_code, partition_errors }
 }
 
 fn stop(broker: &Arc<Broker>, topic: &str, state: &StopReplicaPartitionState) -> ErrorCode {

@@ -14,6 +14,7 @@ use protocol::messages::create_topics_request::CreatableTopic;
 use protocol::messages::leader_and_isr_request::{
     LeaderAndIsrPartitionState, LeaderAndIsrTopicState,
 };
+use protocol::messages::leader_and_isr_response::LeaderAndIsrTopicError;
 use protocol::messages::metadata_request::MetadataRequestTopic;
 use protocol::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -21,13 +22,14 @@ use protocol::messages::offset_commit_request::{
 use protocol::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use protocol::messages::stop_replica_request::StopReplicaPartitionV0;
 use protocol::messages::update_metadata_request::{
-    UpdateMetadataBroker, UpdateMetadataPartitionState, UpdateMetadataTopicState,
+    UpdateMetadataBroker, UpdateMetadataEndpoint, UpdateMetadataPartitionState,
+    UpdateMetadataTopicState,
 };
 use protocol::messages::{
     AllocateProducerIdsRequest, AlterPartitionRequest, ControlledShutdownRequest,
-    CreateTopicsRequest, FindCoordinatorRequest, InitProducerIdRequest, LeaderAndIsrRequest,
-    MetadataRequest, MetadataResponse, OffsetCommitRequest, OffsetFetchRequest, StopReplicaRequest,
-    UpdateMetadataRequest,
+    CreateTopicsRequest, DescribeClusterRequest, FindCoordinatorRequest, InitProducerIdRequest,
+    LeaderAndIsrRequest, MetadataRequest, MetadataResponse, OffsetCommitRequest,
+    OffsetFetchRequest, StopReplicaRequest, UpdateMetadataRequest,
 };
 use std::time::Duration;
 use support::Cluster;
@@ -211,6 +213,132 @@ fn control_requests_are_checked_in_kafkas_order_in_all_versions() {
     let response = cluster.tell(1, &stale, 0);
     let code = ErrorCode::StaleControllerEpoch.code();
     assert_eq!((response.error_code, response.partition_errors.len()), (code, 0));
+}
+
+/// What a client sends to a listener that lets it in makes no directory elsewhere, and none that takes
+/// its log directory down.
+#[test]
+fn partitions_have_names_that_a_directory_may_have() {
+    let cluster = Cluster::start(1, &[]);
+    create(&cluster, "t", 1, 1);
+    let led = |name: &str, partition_index| {
+        let state = LeaderAndIsrPartitionState {
+            topic_name: name.into(),
+            partition_index,
+            leader: 1,
+            isr: vec![1],
+            replicas: vec![1],
+            is_new: true,
+            ..Default::default()
+        };
+        let request = LeaderAndIsrRequest {
+            controller_id: 1,
+            controller_epoch: 1,
+            ungrouped_partition_states: vec![state],
+            ..Default::default()
+        };
+        cluster.tell(1, &request, 1).partition_errors[0].error_code
+    };
+    let invalid = ErrorCode::InvalidTopicException.code();
+    let long = "x".repeat(250);
+    for name in ["../../out", "a/b", "..", "", "ü", "a\0b", long.as_str()] {
+        assert_eq!(led(name, 0), invalid, "{name:?}");
+    }
+    assert_eq!(led("new", -1), invalid);
+    assert_eq!(led("new", 0), 0, "the log directory is up");
+}
+
+#[test]
+fn what_a_leader_and_isr_says_twice_or_wrongly_is_answered_as_kafka_does() {
+    let cluster = Cluster::start(1, &[]);
+    let state = |partition_index, leader_epoch| LeaderAndIsrPartitionState {
+        partition_index,
+        leader_epoch,
+        leader: 1,
+        isr: vec![1],
+        replicas: vec![1],
+        ..Default::default()
+    };
+    let id = |n| model::TopicId([n; 16]);
+    let topic = |name: &str, n, partition_states| LeaderAndIsrTopicState {
+        topic_name: name.into(),
+        topic_id: id(n),
+        partition_states,
+    };
+    let told = |topic_states, is_kraft_controller| {
+        let request = LeaderAndIsrRequest {
+            controller_id: 1,
+            controller_epoch: 1,
+            is_kraft_controller,
+            topic_states,
+            ..Default::default()
+        };
+        let response = cluster.tell(1, &request, 7);
+        let partitions = |topic: &LeaderAndIsrTopicError| {
+            let partitions = topic.partition_errors.iter();
+            partitions.map(|p| (p.partition_index, p.error_code)).collect::<Vec<_>>()
+        };
+        (response.error_code, response.topics.iter().map(partitions).collect::<Vec<_>>())
+    };
+    assert_eq!(told(vec![topic("t", 1, vec![])], false), (0, vec![]), "no partitions");
+    let twice = vec![state(0, 3), state(1, 0), state(0, 4)];
+    let (code, mut topics) = told(vec![topic("t", 1, twice)], false);
+    topics[0].sort_unstable();
+    assert_eq!((code, topics), (0, vec![vec![(0, 0), (1, 0)]]));
+    let stale = ErrorCode::StaleControllerEpoch.code();
+    let both = vec![state(0, 4), state(1, 0)];
+    assert_eq!(told(vec![topic("t", 1, both)], false).1, [[(0, stale), (1, stale)]], "the last");
+    let other = ErrorCode::InconsistentTopicId.code();
+    for epoch in [3, 4, 5] {
+        let answered = told(vec![topic("t", 2, vec![state(0, epoch)])], false).1;
+        assert_eq!(answered, [[(0, other)]], "in epoch {epoch}");
+    }
+    let unknown = ErrorCode::UnknownServerError.code();
+    assert_eq!(
+        told(vec![topic("t", 1, vec![state(0, 9)])], true),
+        (unknown, vec![vec![(0, unknown)]])
+    );
+}
+
+#[test]
+fn an_update_of_the_image_keeps_ids_and_refuses_what_cannot_be() {
+    let cluster = Cluster::start(1, &[]);
+    create(&cluster, "t", 1, 1);
+    let endpoint = |listener: &str, port, security_protocol| UpdateMetadataEndpoint {
+        listener: listener.into(),
+        host: "h".into(),
+        port,
+        security_protocol,
+    };
+    let update = |endpoints, is_kraft_controller| UpdateMetadataRequest {
+        controller_id: 9,
+        controller_epoch: 1,
+        is_kraft_controller,
+        ungrouped_partition_states: vec![UpdateMetadataPartitionState {
+            topic_name: "t".into(),
+            leader: 1,
+            leader_epoch: 7,
+            isr: vec![1],
+            replicas: vec![1],
+            ..Default::default()
+        }],
+        live_brokers: vec![UpdateMetadataBroker { id: 1, endpoints, ..Default::default() }],
+        ..Default::default()
+    };
+    let id = metadata(&cluster, 1).topics[0].topic_id;
+    let twice = vec![endpoint("PLAINTEXT", 1, 0), endpoint("PLAINTEXT", 2, 0)];
+    let unknown = ErrorCode::UnknownServerError.code();
+    assert_eq!(cluster.tell(1, &update(twice.clone(), false), 4).error_code, unknown);
+    let mut kraft = update(Vec::new(), true);
+    kraft.ungrouped_partition_states.clear();
+    assert_eq!(cluster.tell(1, &kraft, 8).error_code, unknown);
+    assert_eq!(seen(&cluster, 1, "t", 0), Some((1, 0, vec![1])), "nothing of it is believed");
+    let good = vec![endpoint("PLAINTEXT", 1, 0)];
+    assert_eq!(cluster.tell(1, &update(good, false), 4).error_code, 0);
+    assert_eq!(seen(&cluster, 1, "t", 0), Some((1, 7, vec![1])));
+    assert_eq!(metadata(&cluster, 1).topics[0].topic_id, id, "a version without ids keeps it");
+    let described = cluster.ask(1, &DescribeClusterRequest::default());
+    assert_eq!(described.controller_id, -1, "it is not among the brokers");
 }
 
 #[test]

@@ -5,13 +5,15 @@ use crate::normal::Names;
 use crate::tree;
 use bytes::Bytes;
 use protocol::reflect::Api;
-use protocol::{ApiKey, Reader};
+use protocol::{ApiKey, ErrorCode, Reader};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+/// The request that tells most about a broker's epochs and does nothing: to stop no replica.
+const STOP_NOTHING_VERSION: i16 = 3;
 /// An answer that takes longer is none.
 const PATIENCE: Duration = Duration::from_secs(8);
 const FRAME_LIMIT: usize = 256 << 20;
@@ -22,6 +24,8 @@ pub(crate) struct Side {
     address: SocketAddr,
     connections: BTreeMap<String, Connection>,
     saved: BTreeMap<String, Value>,
+    /// `broker_epoch`, `controller_epoch` and `port`, which each case finds saved.
+    known: BTreeMap<String, Value>,
     pub(crate) names: Names,
 }
 
@@ -36,7 +40,9 @@ impl Side {
     /// The broker at `address`, whose files lie in `folder`.
     pub(crate) fn new(address: SocketAddr, folder: &str) -> Self {
         let names = Names::new(address.port(), folder);
-        Self { address, connections: BTreeMap::new(), saved: BTreeMap::new(), names }
+        let (connections, saved) = Default::default();
+        let known = BTreeMap::from([("port".to_owned(), json!(address.port()))]);
+        Self { address, connections, saved, known, names }
     }
 
     /// Which versions it says it serves.
@@ -72,7 +78,7 @@ impl Side {
         // Groups enough that each partition of the topic is asked for.
         actions.extend((0..32).map(|group| {
             let body = json!({"group_id": format!("settle-{group}"), "member_id": "nobody"});
-            until(ApiKey::Heartbeat, body, protocol::ErrorCode::UnknownMemberId.code())
+            until(ApiKey::Heartbeat, body, ErrorCode::UnknownMemberId.code())
         }));
         for action in actions {
             self.step(&Step { connection: "a".into(), action }, "settle")?;
@@ -80,9 +86,41 @@ impl Side {
         Ok(())
     }
 
+    /// Finds out the epochs of the broker's registration and of its controller: by what it refuses, as
+    /// nothing tells them to a client.
+    pub(crate) fn learn_epochs(&mut self) -> Result<(), String> {
+        let refused = |code: ErrorCode| json!(code.code());
+        // Older epochs are refused, newer ones are not. All are above 0.
+        let (mut stale, mut fresh) = (0, i64::MAX);
+        while fresh - stale > 1 {
+            let middle = stale + (fresh - stale) / 2;
+            match self.stop_nothing(middle, 0)? == refused(ErrorCode::StaleBrokerEpoch) {
+                true => stale = middle,
+                false => fresh = middle,
+            }
+        }
+        // A newer one would be believed, so from below.
+        let mut controller = 1;
+        while self.stop_nothing(-1, controller)? == refused(ErrorCode::StaleControllerEpoch) {
+            controller += 1;
+        }
+        self.known.insert("broker_epoch".into(), json!(fresh));
+        self.known.insert("controller_epoch".into(), json!(controller));
+        Ok(())
+    }
+
+    fn stop_nothing(&mut self, broker_epoch: i64, controller_epoch: i32) -> Result<Value, String> {
+        let body = json!({"controller_id": 1, "controller_epoch": controller_epoch,
+            "broker_epoch": broker_epoch, "topic_states": []});
+        let (api, version, frame) =
+            (ApiKey::StopReplica, Some(STOP_NOTHING_VERSION), Frame::default());
+        let seen = self.call("a", &Call { api, version, body, frame }, "epochs")?;
+        seen["answer"].get("error_code").cloned().ok_or_else(|| format!("epochs: {seen}"))
+    }
+
     /// Runs a case; what was seen at each step that shows something.
     pub(crate) fn run(&mut self, case: &Case) -> Result<Vec<Value>, String> {
-        self.saved.clear();
+        self.saved = self.known.clone();
         self.connections.retain(|name, _| name == "a");
         let mut seen = Vec::new();
         for step in &case.steps {
@@ -167,7 +205,7 @@ impl Side {
             let frame = Frame::default();
             let call = Call { api: ApiKey::Metadata, version: Some(4), body, frame };
             let place = crate::cases::places("topics[0].error_code");
-            let unknown = protocol::ErrorCode::UnknownTopicOrPartition.code();
+            let unknown = ErrorCode::UnknownTopicOrPartition.code();
             self.until(name, &call, &place, &json!(unknown), case)?;
         }
         Ok(())
@@ -300,9 +338,18 @@ impl Side {
         }
     }
 
+    /// What was saved under a name, or a number beside it.
+    fn value(&self, name: &str) -> Option<Value> {
+        let next_to = || {
+            let (name, by) = beside(name)?;
+            Some(json!(self.saved.get(name)?.as_i64()?.wrapping_add(by)))
+        };
+        self.saved.get(name).cloned().or_else(next_to)
+    }
+
     fn text(&self, text: &str, case: &str) -> Value {
-        if let Some(value) = text.strip_prefix('$').and_then(|name| self.saved.get(name)) {
-            return value.clone();
+        if let Some(value) = text.strip_prefix('$').and_then(|name| self.value(name)) {
+            return value;
         }
         let mut text = text.replace("$case", &slug(case));
         while let Some((before, rest)) = text.split_once("$id(") {
@@ -316,6 +363,12 @@ impl Side {
         }
         Value::String(text)
     }
+}
+
+/// `name+2` and `name-1`: next to a number that was saved.
+fn beside(name: &str) -> Option<(&str, i64)> {
+    let sign = name.rfind(['+', '-'])?;
+    Some((&name[..sign], name[sign..].parse().ok()?))
 }
 
 /// A case's name as a topic or group may be called.

@@ -7,6 +7,7 @@ use crate::Broker;
 use crate::dispatch::{Api, api};
 use crate::request::{Outcome, Request};
 use bytestring::ByteString;
+use model::BrokerId;
 use protocol::ErrorCode;
 use protocol::messages::describe_cluster_response::DescribeClusterBroker;
 use protocol::messages::{DescribeClusterRequest, DescribeClusterResponse};
@@ -47,10 +48,13 @@ fn describe_cluster(broker: &Arc<Broker>, request: Request<DescribeClusterReques
             ..Default::default()
         })
     });
+    let brokers: Vec<_> = brokers.collect();
+    // Unlike in Metadata, one that is not among the brokers is none.
+    let is_listed = |id: &BrokerId| brokers.iter().any(|broker| broker.broker_id == id.0);
     let mut response = DescribeClusterResponse {
         cluster_id: broker.cluster_id.clone(),
-        controller_id: image.controller().map_or(-1, |id| id.0),
-        brokers: brokers.collect(),
+        controller_id: image.controller().filter(is_listed).map_or(-1, |id| id.0),
+        brokers,
         ..Default::default()
     };
     if request.body.include_cluster_authorized_operations {

@@ -1,5 +1,5 @@
-//! DescribeProducers (key 61), v0 (KIP-664): the idempotent and transactional producers that a
-//! partition's leader remembers.
+//! DescribeProducers (key 61), v0 (KIP-664): the idempotent and transactional producers that the
+//! partition remembers here, where it is led or followed.
 
 use crate::Broker;
 use crate::dispatch::{Api, api};

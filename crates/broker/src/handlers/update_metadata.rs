@@ -8,6 +8,7 @@ use crate::dispatch::{Api, api};
 use crate::request::{CloseReason, Outcome, Request};
 use controller::{ControlRequest, ControlResponse};
 use metadata::SecurityProtocol;
+use model::TopicId;
 use protocol::messages::UpdateMetadataRequest;
 use protocol::messages::update_metadata_request::{
     UpdateMetadataEndpoint, UpdateMetadataTopicState,
@@ -19,8 +20,11 @@ pub(crate) const API: Api = api!(UpdateMetadataRequest, 0..=8, update_metadata);
 
 fn update_metadata(broker: &Arc<Broker>, request: Request<UpdateMetadataRequest>) -> Outcome {
     let version = request.context.api_version;
+    if has_unnamed_listeners(&request.body, version) {
+        return Outcome::Close(CloseReason::Other("a listener's security protocol does not exist"));
+    }
     let mut request = request.into_parked();
-    let body = in_newest(std::mem::take(&mut request.body), version);
+    let body = in_newest(broker, std::mem::take(&mut request.body), version);
     let broker = Arc::clone(broker);
     broker.control.clone().spawn(async move {
         match control::carry_out(&broker, ControlRequest::UpdateMetadata(body)).await {
@@ -33,14 +37,29 @@ fn update_metadata(broker: &Arc<Broker>, request: Request<UpdateMetadataRequest>
     Outcome::Parked
 }
 
+/// From v3 on listeners have names; before, their protocols are what they are called by.
+fn has_unnamed_listeners(request: &UpdateMetadataRequest, version: i16) -> bool {
+    let mut endpoints = request.live_brokers.iter().flat_map(|broker| &broker.endpoints);
+    version < 3
+        && endpoints.any(|endpoint| SecurityProtocol::from_id(endpoint.security_protocol).is_none())
+}
+
 /// What an old version says, as the newest would say it.
-fn in_newest(mut request: UpdateMetadataRequest, version: i16) -> UpdateMetadataRequest {
+fn in_newest(
+    broker: &Broker,
+    mut request: UpdateMetadataRequest,
+    version: i16,
+) -> UpdateMetadataRequest {
     let mut topics = BTreeMap::<_, Vec<_>>::new();
     for state in std::mem::take(&mut request.ungrouped_partition_states) {
         topics.entry(state.topic_name.clone()).or_default().push(state);
     }
+    // Before v5 a topic keeps the id that it has, as in Kafka; v5 and v6 take it away.
+    let image = broker.image.load();
     let topics = topics.into_iter().map(|(topic_name, partition_states)| {
-        UpdateMetadataTopicState { topic_name, partition_states, ..Default::default() }
+        let known = image.topic(&topic_name).and_then(|topic| topic.id());
+        let topic_id = known.unwrap_or(TopicId::ZERO);
+        UpdateMetadataTopicState { topic_name, topic_id, partition_states }
     });
     request.topic_states.extend(topics);
     for broker in &mut request.live_brokers {

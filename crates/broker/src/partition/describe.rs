@@ -221,12 +221,19 @@ impl Partition {
         Ok(led.leader.low_watermark(led.log.log_start_offset()))
     }
 
-    /// The producers that the log remembers.
+    /// The producers that the log remembers; a follower's too.
     ///
     /// # Errors
     /// [`Refusal`].
     pub(crate) fn producers(&self, wall: Timestamp) -> Result<Vec<ProducerDescription>, Refusal> {
-        Ok(self.state.lock().lead(self, None, wall)?.log.producers())
+        let mut state = self.state.lock();
+        if state.role.is_leader() {
+            return Ok(state.lead(self, None, wall)?.log.producers());
+        }
+        if matches!(state.log, Log::Gone) {
+            return Err(Refusal::NotLeader);
+        }
+        Ok(state.open_log(self, wall)?.producers())
     }
 
     /// The first readable offset; -1 if no log is open.

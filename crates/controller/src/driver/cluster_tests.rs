@@ -608,7 +608,7 @@ async fn the_isr_changes_as_its_leader_asks_if_it_may() {
     assert_eq!(cluster.alter_isr("t", 0, &[1, 0]).await, code(None), "it is so already");
     assert_eq!(cluster.state("t", 0).await.unwrap().1, 1, "and nothing is written");
     assert_eq!(cluster.alter_isr("t", 0, &[0]).await, code(InvalidRequest), "without the leader");
-    assert_eq!(cluster.alter_isr("t", 0, &[1, 7]).await, code(InvalidRequest), "no replica");
+    assert_eq!(cluster.alter_isr("t", 0, &[1, 7]).await, code(IneligibleReplica), "not there");
     let asked = |leader_epoch, partition_epoch| PartitionData {
         leader_epoch,
         new_isr: vec![1, 0, 2],

@@ -38,7 +38,8 @@ impl Driver {
         }
         let mut answers: Vec<(TopicData, Vec<Answer>)> = Vec::new();
         let mut writes: Vec<StateWrite> = Vec::new();
-        for topic in request.topics {
+        // A topic without partitions is not answered, as in Kafka.
+        for topic in request.topics.into_iter().filter(|topic| !topic.partitions.is_empty()) {
             let name = match version >= WITH_TOPIC_IDS {
                 true => context.names.get(&topic.topic_id).cloned(),
                 false => Some(TopicName::from(&*topic.topic_name)),
@@ -198,13 +199,8 @@ fn plan(
     if PartitionEpoch(asked.partition_epoch) < partition_epoch {
         return Err(ErrorCode::InvalidUpdateVersion);
     }
-    let is_possible = is_leader
-        && isr.contains(&asker)
-        && isr.iter().all(|id| partition.replicas.contains(id))
-        && !crate::topic_rules::has_duplicates(&isr)
-        && matches!(asked.leader_recovery_state, 0 | 1);
     let recovers_backwards = recovering && !known.recovering;
-    if !is_possible || recovers_backwards || (recovering && isr.len() > 1) {
+    if recovers_backwards || (recovering && isr.len() > 1) {
         return Err(ErrorCode::InvalidRequest);
     }
     let is_eligible = |&(id, broker_epoch): &(BrokerId, i64)| {
@@ -217,6 +213,15 @@ fn plan(
             true => ErrorCode::IneligibleReplica,
             false => ErrorCode::OperationNotAttempted,
         });
+    }
+    // Kafka trusts whoever asks with the right epochs; we do not lose a leader or write what cannot be.
+    let is_possible = is_leader
+        && isr.contains(&asker)
+        && isr.iter().all(|id| partition.replicas.contains(id))
+        && !crate::topic_rules::has_duplicates(&isr)
+        && matches!(asked.leader_recovery_state, 0 | 1);
+    if !is_possible {
+        return Err(ErrorCode::InvalidRequest);
     }
     let node = StateNode { isr, recovering, controller_epoch: epoch, ..known.clone() };
     Ok(Some((at.clone(), node, Some(partition_epoch))))
