@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 /// Pause before anything is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -229,8 +229,9 @@ fn deliver(broker: &Broker, proposals: Vec<IsrProposal>, response: AlterPartitio
             Ok((_, epoch, isr)) => {
                 info!(partition = %proposal.topic_partition, partition_epoch = epoch.0, ?isr, "the ISR changed");
             }
+            // Ordinary: whoever came or went meanwhile is asked about anew.
             Err(refusal) => {
-                warn!(partition = %proposal.topic_partition, isr = ?proposal.isr, ?refusal, "the controller does not change the ISR");
+                info!(partition = %proposal.topic_partition, isr = ?proposal.isr, ?refusal, "the controller does not change the ISR");
             }
         }
         if let Some(partition) = broker.partitions.find(&topic, index) {

@@ -189,7 +189,7 @@ fn text(answer: &MetadataResponse) -> String {
         };
         vec![
             id.to_string(),
-            broker.map_or_else(|| "-".into(), |b| format!("{}:{}", b.host, b.port)),
+            broker.map_or_else(|| "-".into(), |b| model::host_and_port(&b.host, b.port)),
             broker.and_then(|b| b.rack.as_deref()).unwrap_or("-").to_owned(),
             state.into(),
             count(&|partition| partition.leader_id == id),
