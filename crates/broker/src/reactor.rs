@@ -1,9 +1,10 @@
 //! One thread, its connections, and the turn: read what is ready, execute, complete, send.
 //!
-//! A turn takes the ready sockets (each is read at most once), executes every complete request, then
-//! runs what was put off to the turn's end ([`at_turn_end`]: one gathered write per partition for all
-//! connections), hands out the answers that this produced, and sends to each connection once. A turn
-//! is bounded ([`TURN_BYTES`], [`TURN_REQUESTS`]); what is left over comes first in the next one.
+//! A turn takes the ready sockets (each is read once, or a few times while it streams), executes every
+//! complete request, then runs what was put off to the turn's end ([`at_turn_end`]: one gathered write per
+//! partition for all connections), hands out the answers that this produced, and sends to each connection
+//! once. A turn is bounded ([`TURN_BYTES`], [`TURN_REQUESTS`]); what is left over comes first in the next
+//! one.
 //!
 //! Nothing here waits but [`mio::Poll::poll`]. Handlers are plain functions, so a socket's readiness is
 //! all that there is to schedule; why this is an event loop and not a task per connection is
@@ -39,6 +40,13 @@ const TURN_REQUESTS: usize = 256;
 /// Most bytes that are sent to one connection in one turn: an answer with 1 MiB of records and what stands
 /// around them.
 const SEND_SHARE: usize = (1 << 20) + (16 << 10);
+
+/// A read of at least this much made so much room in the socket that more has come meanwhile, most likely.
+const STREAMING: usize = 64 << 10;
+
+/// Most bytes that are received from one connection in one turn, give or take a read: who streams is
+/// better written and answered for several requests at once.
+const STREAM_SHARE: usize = 512 << 10;
 
 /// The buffer for reads of unknown size.
 const READ_BUFFER: usize = 256 << 10;
@@ -303,25 +311,38 @@ impl Reactor {
         }
     }
 
-    /// Reads one connection once and executes what it asks. Returns bytes read and requests executed.
+    /// Reads one connection and executes what it asks: once, or up to [`STREAM_SHARE`] while much comes.
+    /// Returns bytes read and requests executed.
     fn serve(&mut self, slot: u32, now: Instant) -> (usize, usize) {
-        let Some(connection) = connection(&mut self.places, slot) else { return (0, 0) };
-        connection.queued = false;
-        let mut read = 0;
-        if connection.readable && connection.core.wants_input() {
-            if connection.core.begins_large_frame() && self.broker.receive_budget.is_exhausted() {
-                self.starved.push(slot);
-            } else {
-                match self.read(slot, now) {
-                    Ok(bytes) => read = bytes,
-                    Err(error) => {
-                        self.drop_connection(slot, &error.to_string());
-                        return (0, 0);
+        if let Some(connection) = connection(&mut self.places, slot) {
+            connection.queued = false;
+        }
+        let (mut read, mut executed) = (0, 0);
+        while let Some(connection) = connection(&mut self.places, slot) {
+            let mut more = false;
+            if connection.readable && connection.core.wants_input() {
+                if connection.core.begins_large_frame() && self.broker.receive_budget.is_exhausted()
+                {
+                    self.starved.push(slot);
+                } else {
+                    match self.read(slot, now) {
+                        Ok(bytes) => {
+                            read += bytes;
+                            more = bytes >= STREAMING && read < STREAM_SHARE;
+                        }
+                        Err(error) => {
+                            self.drop_connection(slot, &error.to_string());
+                            return (0, 0);
+                        }
                     }
                 }
             }
+            executed += self.execute(slot, now);
+            if !more {
+                break;
+            }
         }
-        (read, self.execute(slot, now))
+        (read, executed)
     }
 
     /// Reads a connection once.
@@ -360,8 +381,10 @@ impl Reactor {
             }
             Err(error) => return Err(error.into()),
         };
-        // Readiness comes as edges: a short read has emptied the socket, more will be a new edge.
-        connection.readable = length == room || connection.read_closed && length > 0;
+        // Readiness comes as edges: a short read has emptied the socket, more will be a new edge. After a
+        // large one it is worth a look whether that is so already.
+        connection.readable =
+            length == room || length >= STREAMING || connection.read_closed && length > 0;
         if length == 0 {
             connection.core.end_of_input();
             touch(connection, slot, &mut self.touched);
