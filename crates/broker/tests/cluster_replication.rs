@@ -33,8 +33,12 @@ use support::Cluster;
 
 const TOPIC: &str = "t";
 
+/// A broker that crashes in these tests stands for one that is silent and counts as alive.
+const SILENCE_IS_NOT_DEATH: (&str, &str) = ("barnabas.fast.failure.detection", "false");
+
 /// Fast enough for a test to wait for.
 const QUICK: &[(&str, &str)] = &[
+    SILENCE_IS_NOT_DEATH,
     ("replica.lag.time.max.ms", "1500"),
     ("replica.fetch.wait.max.ms", "100"),
     ("replica.fetch.backoff.ms", "200"),
@@ -210,7 +214,8 @@ fn assert_replicas_equal(cluster: &Cluster) {
 
 #[test]
 fn acks_all_waits_for_the_isr_and_nothing_else_is_readable() {
-    let mut cluster = Cluster::start(3, &[("replica.lag.time.max.ms", "600000")]);
+    let mut cluster =
+        Cluster::start(3, &[SILENCE_IS_NOT_DEATH, ("replica.lag.time.max.ms", "600000")]);
     create(&cluster, 1, 3, &[("min.insync.replicas", "2")]);
     let leads = leader(&cluster);
     assert_eq!(produce(&cluster, leads, -1, 20_000, b"one"), (ErrorCode::None, 0));
@@ -266,7 +271,8 @@ fn a_follower_that_lags_leaves_the_isr_and_returns() {
 
 #[test]
 fn records_are_deleted_once_they_are_gone_everywhere() {
-    let mut cluster = Cluster::start(3, &[("replica.fetch.wait.max.ms", "400")]);
+    let mut cluster =
+        Cluster::start(3, &[SILENCE_IS_NOT_DEATH, ("replica.fetch.wait.max.ms", "400")]);
     create(&cluster, 1, 3, &[]);
     let leads = leader(&cluster);
     until_isr_is(&cluster, &[1, 2, 3]);
@@ -391,7 +397,7 @@ fn a_throttled_replica_catches_up_at_its_rate() {
 
 #[test]
 fn a_leader_that_comes_back_gives_up_what_only_it_had() {
-    let mut cluster = Cluster::start(3, &[]);
+    let mut cluster = Cluster::start(3, &[SILENCE_IS_NOT_DEATH]);
     // Broker 1 controls, the other two have the partition.
     assert_eq!(cluster.controller(), Some(1));
     let assignment = CreatableReplicaAssignment { partition_index: 0, broker_ids: vec![2, 3] };
