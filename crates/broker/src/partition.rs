@@ -278,14 +278,29 @@ impl State {
         expected: Option<LeaderEpoch>,
         now: Timestamp,
     ) -> Result<Led<'_>, Refusal> {
+        self.enter_office(partition, expected, now)?;
+        Ok(self.led(partition))
+    }
+
+    /// Checks that this broker leads in the epoch that is expected, and has the log opened.
+    fn enter_office(
+        &mut self,
+        partition: &Partition,
+        expected: Option<LeaderEpoch>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
         self.role.check_epoch(expected)?;
         if !self.role.is_leader() {
             return Err(Refusal::NotLeader);
         }
         self.was_used = true;
-        self.take_office(partition, now)?;
+        self.take_office(partition, now)
+    }
+
+    /// What a leader that has entered its office has.
+    fn led(&mut self, partition: &Partition) -> Led<'_> {
         match (&mut self.role, &mut self.log) {
-            (Role::Leader(leader), Log::Open(log)) => Ok(Led { leader, log }),
+            (Role::Leader(leader), Log::Open(log)) => Led { leader, log },
             (role, log) => unreachable!("{partition}: took office: {role:?} {log:?}"),
         }
     }
@@ -298,11 +313,11 @@ impl State {
         expected: Option<LeaderEpoch>,
         now: Timestamp,
     ) -> Result<Led<'_>, Refusal> {
-        self.lead(partition, expected, now)?;
+        self.enter_office(partition, expected, now)?;
         if !self.leads_surely(partition) {
             return Err(Refusal::NotLeader);
         }
-        self.lead(partition, expected, now)
+        Ok(self.led(partition))
     }
 
     /// Whether nobody else can lead yet, for all that is known.
