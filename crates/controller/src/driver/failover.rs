@@ -10,6 +10,9 @@ use platform::Random;
 /// A partition, what its state node is to hold, and that node's version (`None`: there is none yet).
 pub(super) type StateWrite = (TopicPartition, StateNode, Option<PartitionEpoch>);
 
+/// Something that was told through the store: its node's path, and what it says if it can be read.
+pub(super) type Notification = (String, Option<bytes::Bytes>);
+
 impl Driver {
     /// Registers this broker; its epoch is the change that created the node.
     pub(super) async fn register(&mut self) -> Result<(), ControllerError> {
@@ -291,12 +294,11 @@ impl Driver {
         Ok(())
     }
 
-    /// The notifications below `parent`, which is watched: each one's path, and what it says if it can be
-    /// read.
+    /// The notifications below `parent`, which is watched.
     pub(super) async fn notifications(
         &mut self,
         parent: &str,
-    ) -> Result<Vec<(String, Option<bytes::Bytes>)>, Stopped> {
+    ) -> Result<Vec<Notification>, Stopped> {
         let names = self.session.children(parent, true).await.map_err(Stopped::of)?;
         let paths: Vec<_> = names.iter().map(|name| format!("{parent}/{name}")).collect();
         let reads = paths.iter().map(Read::data).collect();

@@ -8,6 +8,7 @@
 //! what the old leader acknowledges to `acks=all` it must have copied. An election that may lose records
 //! waits for the session. Source: `barnabas.fast.failure.detection`; decision 9 in `docs/decisions`.
 
+use super::failover::Notification;
 use super::*;
 use coordination::CreateMode;
 
@@ -66,14 +67,17 @@ impl Driver {
         for suspect in said.into_iter().map(|(suspect, _)| suspect).collect::<BTreeSet<_>>() {
             self.act_on_suspicion(suspect).await?;
         }
-        // Those of an observer whose session has ended are gone by themselves: each on its own.
-        let deletions = told.into_iter().map(|(path, _)| vec![Op::delete(path)]);
-        self.commit(deletions.collect()).await.map(drop)
+        self.delete_suspicions(told).await
     }
 
     /// A new controller starts without suspicions, and hears of new ones.
     pub(super) async fn forget_suspicions(&mut self) -> Result<(), Stopped> {
         let told = self.notifications(znodes::SUSPICIONS).await?;
+        self.delete_suspicions(told).await
+    }
+
+    /// Those of an observer whose session has ended are gone by themselves: each on its own.
+    async fn delete_suspicions(&mut self, told: Vec<Notification>) -> Result<(), Stopped> {
         let deletions = told.into_iter().map(|(path, _)| vec![Op::delete(path)]);
         self.commit(deletions.collect()).await.map(drop)
     }
