@@ -350,15 +350,20 @@ fn serves(world: &World) -> bool {
 
 /// Replica 1 follows in a fetch session.
 fn followed(world: &World) -> Arc<Watcher> {
+    followed_from(&world.partition(), BrokerId(1), Offset(0))
+}
+
+/// A replica follows in a fetch session, and stands at `from`.
+fn followed_from(partition: &Arc<Partition>, replica: BrokerId, from: Offset) -> Arc<Watcher> {
     let watcher = Arc::new(Watcher::default());
     let interest = Interest {
-        from: Offset(0),
+        from,
         isolation: Isolation::LogEnd,
         max_bytes: 1 << 20,
         counts_bytes: false,
-        replica: Some(BrokerId(1)),
+        replica: Some(replica),
     };
-    world.partition().subscribe(&watcher, 0, interest);
+    partition.subscribe(&watcher, 0, interest);
     watcher
 }
 

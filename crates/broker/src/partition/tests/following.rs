@@ -391,15 +391,7 @@ fn an_idle_partition_keeps_its_isr_when_it_is_written_to_again() {
         pair.leader.append(&batch(), true);
         pair.catch_up();
         let partition = pair.leader.partition();
-        let watcher = Arc::new(Watcher::default());
-        let interest = Interest {
-            from: Offset(1),
-            isolation: Isolation::LogEnd,
-            max_bytes: 1 << 20,
-            counts_bytes: false,
-            replica: Some(BrokerId(FOLLOWER)),
-        };
-        partition.subscribe(&watcher, 0, interest);
+        let watcher = followed_from(&partition, BrokerId(FOLLOWER), Offset(1));
         pair.leader.clock.advance(Duration::from_secs(600));
         if session_goes_on {
             watcher.note_fetch(pair.leader.clock.now());
