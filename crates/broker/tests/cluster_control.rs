@@ -51,12 +51,15 @@ fn create(cluster: &Cluster, name: &str, partitions: i32, factor: i16) {
     assert_eq!(response.topics[0].error_code, 0, "{response:?}");
 }
 
-/// What every broker says of a partition: leader, leader epoch, in-sync replicas.
-fn seen(cluster: &Cluster, id: i32, topic: &str, partition: i32) -> Option<(i32, i32, Vec<i32>)> {
-    let response = metadata(cluster, id);
-    let topic = response.topics.iter().find(|t| t.name.as_deref() == Some(topic))?;
-    let found = topic.partitions.iter().find(|p| p.partition_index == partition)?;
-    Some((found.leader_id, found.leader_epoch, found.isr_nodes.clone()))
+/// What broker 1 answers if it is told of one partition.
+fn told_of_one(cluster: &Cluster, state: LeaderAndIsrPartitionState) -> i16 {
+    let request = LeaderAndIsrRequest {
+        controller_id: 1,
+        controller_epoch: 1,
+        ungrouped_partition_states: vec![state],
+        ..Default::default()
+    };
+    cluster.tell(1, &request, 1).partition_errors[0].error_code
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn every_broker_is_told_of_every_broker_and_every_topic() {
         cluster.until("all brokers and the topic are known", || {
             let response = metadata(&cluster, id);
             let brokers: Vec<_> = response.brokers.iter().map(|b| b.node_id).collect();
-            let led = seen(&cluster, id, "t", 2).is_some_and(|(leader, ..)| leader > 0);
+            let led = cluster.state(id, "t", 2).is_some_and(|(leader, ..)| leader > 0);
             brokers == [1, 2, 3] && response.controller_id == 1 && led
         });
     }
@@ -78,26 +81,26 @@ fn every_broker_is_told_of_every_broker_and_every_topic() {
 fn the_leader_and_the_controller_die_in_one_and_are_replaced() {
     let mut cluster = Cluster::start(3, &[]);
     create(&cluster, "t", 3, 3);
-    let led_by_1 = (0..3).find(|&p| seen(&cluster, 1, "t", p).unwrap().0 == 1).unwrap();
+    let led_by_1 = (0..3).find(|&p| cluster.state(1, "t", p).unwrap().0 == 1).unwrap();
     cluster.kill_broker(1);
     cluster.until("another controller", || cluster.controller().is_some_and(|id| id != 1));
     for id in [2, 3] {
         cluster.until("another leader, known to all", || {
-            seen(&cluster, id, "t", led_by_1).is_some_and(|(leader, epoch, isr)| {
+            cluster.state(id, "t", led_by_1).is_some_and(|(leader, epoch, isr)| {
                 leader != 1 && epoch == 1 && isr.len() == 2 && !isr.contains(&1)
             })
         });
     }
     assert_eq!(cluster.text("/controller_epoch").as_deref(), Some("2"));
     cluster.start_broker(1);
-    assert!(seen(&cluster, 1, "t", led_by_1).is_some(), "a broker serves once it knows its topics");
+    assert!(cluster.state(1, "t", led_by_1).is_some(), "a broker serves once it knows its topics");
 }
 
 #[test]
 fn a_broker_that_stops_hands_over_before_it_is_gone() {
     let mut cluster = Cluster::start(3, &[]);
     create(&cluster, "t", 3, 3);
-    let led_by_3 = (0..3).find(|&p| seen(&cluster, 1, "t", p).unwrap().0 == 3).unwrap();
+    let led_by_3 = (0..3).find(|&p| cluster.state(1, "t", p).unwrap().0 == 3).unwrap();
     let (session, mut events) = cluster.session();
     let state = format!("/brokers/topics/t/partitions/{led_by_3}/state");
     for path in [state.as_str(), "/brokers/ids/3"] {
@@ -110,7 +113,7 @@ fn a_broker_that_stops_hands_over_before_it_is_gone() {
     }
     let gone = (Change::Deleted, "/brokers/ids/3".to_owned());
     assert_eq!(heard, [(Change::Data, state), gone]);
-    let (leader, epoch, isr) = seen(&cluster, 1, "t", led_by_3).unwrap();
+    let (leader, epoch, isr) = cluster.state(1, "t", led_by_3).unwrap();
     assert_eq!((leader != 3, epoch, isr.contains(&3)), (true, 1, false));
 }
 
@@ -189,13 +192,7 @@ fn control_requests_are_checked_in_kafkas_order_in_all_versions() {
     (followed.leader, followed.leader_epoch, followed.replicas) = (2, 5, vec![1, 2]);
     let follow = |leader_epoch| {
         let state = LeaderAndIsrPartitionState { leader_epoch, ..followed.clone() };
-        let request = LeaderAndIsrRequest {
-            controller_id: 1,
-            controller_epoch: 1,
-            ungrouped_partition_states: vec![state],
-            ..Default::default()
-        };
-        cluster.tell(1, &request, 1).partition_errors[0].error_code
+        told_of_one(&cluster, state)
     };
     let stale = ErrorCode::StaleControllerEpoch.code();
     assert_eq!([5, 5, 4, 6].map(follow), [0, stale, stale, 0], "a follower knows its epoch too");
@@ -231,13 +228,7 @@ fn partitions_have_names_that_a_directory_may_have() {
             is_new: true,
             ..Default::default()
         };
-        let request = LeaderAndIsrRequest {
-            controller_id: 1,
-            controller_epoch: 1,
-            ungrouped_partition_states: vec![state],
-            ..Default::default()
-        };
-        cluster.tell(1, &request, 1).partition_errors[0].error_code
+        told_of_one(&cluster, state)
     };
     let invalid = ErrorCode::InvalidTopicException.code();
     let long = "x".repeat(250);
@@ -332,10 +323,10 @@ fn an_update_of_the_image_keeps_ids_and_refuses_what_cannot_be() {
     let mut kraft = update(Vec::new(), true);
     kraft.ungrouped_partition_states.clear();
     assert_eq!(cluster.tell(1, &kraft, 8).error_code, unknown);
-    assert_eq!(seen(&cluster, 1, "t", 0), Some((1, 0, vec![1])), "nothing of it is believed");
+    assert_eq!(cluster.state(1, "t", 0), Some((1, 0, vec![1])), "nothing of it is believed");
     let good = vec![endpoint("PLAINTEXT", 1, 0)];
     assert_eq!(cluster.tell(1, &update(good, false), 4).error_code, 0);
-    assert_eq!(seen(&cluster, 1, "t", 0), Some((1, 7, vec![1])));
+    assert_eq!(cluster.state(1, "t", 0), Some((1, 7, vec![1])));
     assert_eq!(metadata(&cluster, 1).topics[0].topic_id, id, "a version without ids keeps it");
     let described = cluster.ask(1, &DescribeClusterRequest::default());
     assert_eq!(described.controller_id, -1, "it is not among the brokers");
@@ -402,7 +393,7 @@ fn a_broker_whose_session_ends_comes_back_as_another_incarnation() {
         cluster.text("/controller_epoch").as_deref() == Some("2") && cluster.controller().is_some()
     });
     cluster.until("all are back in every ISR", || {
-        (0..3).all(|p| seen(&cluster, 3, "t", p).is_some_and(|(l, _, isr)| l > 0 && isr.len() == 3))
+        (0..3).all(|p| cluster.state(3, "t", p).is_some_and(|(l, _, isr)| l > 0 && isr.len() == 3))
     });
 }
 
@@ -424,12 +415,12 @@ fn one_silent_broker_holds_nobody_up() {
     let start = clock.now();
     create(&cluster, "t", 6, 3);
     cluster.until("the others lead", || {
-        (0..6).filter(|&p| seen(&cluster, 2, "t", p).is_some_and(|s| s.0 != 9)).count() >= 4
+        (0..6).filter(|&p| cluster.state(2, "t", p).is_some_and(|s| s.0 != 9)).count() >= 4
     });
     assert!(clock.now().since(start) < Duration::from_secs(10));
     cluster.block_on(session.close()).unwrap();
     cluster.until("what it led is led by others", || {
-        (0..6).all(|p| seen(&cluster, 2, "t", p).is_some_and(|s| s.0 != 9 && s.0 > 0))
+        (0..6).all(|p| cluster.state(2, "t", p).is_some_and(|s| s.0 != 9 && s.0 > 0))
     });
 }
 
@@ -444,7 +435,7 @@ fn any_broker_creates_what_its_clients_ask_for() {
     };
     cluster.ask(2, &request);
     cluster.until("it is there for all", || {
-        [1, 2].iter().all(|&id| seen(&cluster, id, "asked", 0).is_some_and(|s| s.0 > 0))
+        [1, 2].iter().all(|&id| cluster.state(id, "asked", 0).is_some_and(|s| s.0 > 0))
     });
 }
 

@@ -8,72 +8,29 @@ use coordination::Lease;
 use model::Instant;
 use protocol::ErrorCode;
 use protocol::messages::CreateTopicsRequest;
-use protocol::messages::MetadataRequest;
-use protocol::messages::ProduceRequest;
-use protocol::messages::create_topics_request::{
-    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
-};
+use protocol::messages::create_topics_request::CreatableTopic;
 use protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
-use protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use protocol::messages::{ListOffsetsRequest, ListOffsetsResponse};
-use protocol::records::RecordBatchBuilder;
 use std::time::Duration;
-use support::Cluster;
+use support::{Cluster, assigned, batch, produce_request, topic_configs};
 
 /// Creates a topic of one partition with these replicas, the first of which leads.
 fn create(cluster: &Cluster, topic: &str, replicas: &[i32], configs: &[(&str, &str)]) {
-    let configs = configs.iter().map(|&(name, value)| CreatableTopicConfig {
-        name: name.into(),
-        value: Some(value.into()),
-    });
-    let assignment =
-        CreatableReplicaAssignment { partition_index: 0, broker_ids: replicas.to_vec() };
-    let request = CreateTopicsRequest {
-        topics: vec![CreatableTopic {
-            name: topic.into(),
-            num_partitions: -1,
-            replication_factor: -1,
-            assignments: vec![assignment],
-            configs: configs.collect(),
-        }],
-        timeout_ms: 20_000,
-        ..Default::default()
-    };
+    let wanted = CreatableTopic { configs: topic_configs(configs), ..assigned(topic, replicas) };
+    let request =
+        CreateTopicsRequest { topics: vec![wanted], timeout_ms: 20_000, ..Default::default() };
     let response = cluster.ask(cluster.controller().unwrap(), &request);
     assert_eq!(response.topics[0].error_code, 0, "{response:?}");
     for &id in &cluster.running() {
         cluster.until("every broker knows the topic", || {
-            state(cluster, id, topic).is_some_and(|(leader, ..)| leader == replicas[0])
+            cluster.state(id, topic, 0).is_some_and(|(leader, ..)| leader == replicas[0])
         });
     }
 }
 
-/// Leader, leader epoch and ISR of a topic's only partition, as broker `id` has them.
-fn state(cluster: &Cluster, id: i32, topic: &str) -> Option<(i32, i32, Vec<i32>)> {
-    let response = cluster.ask(id, &MetadataRequest { topics: None, ..Default::default() });
-    let topic = response.topics.iter().find(|t| t.name.as_deref() == Some(topic))?;
-    let found = topic.partitions.first()?;
-    Some((found.leader_id, found.leader_epoch, found.isr_nodes.clone()))
-}
-
 /// What broker `id` says to a record.
 fn produce(cluster: &Cluster, id: i32, topic: &str, acks: i16) -> ErrorCode {
-    let mut builder = RecordBatchBuilder::new();
-    builder.append(None, None, Some(b"x")).unwrap();
-    let records = Some(builder.build().unwrap().into());
-    let request = ProduceRequest {
-        acks,
-        timeout_ms: 1000,
-        topic_data: vec![TopicProduceData {
-            name: topic.into(),
-            partition_data: vec![PartitionProduceData { index: 0, records }],
-            ..Default::default()
-        }],
-        ..Default::default()
-    };
-    let connection = cluster.connect(id);
-    let (response, _) = cluster.block_on(connection.send_at_most(&request, 12)).unwrap();
-    ErrorCode::from_code(response.responses[0].partition_responses[0].error_code).unwrap()
+    cluster.produce(id, &produce_request(topic, 0, acks, 1000, batch(&[b"x"]))).0
 }
 
 /// What broker `id` says to whoever asks for the end of the log.
@@ -146,7 +103,7 @@ fn a_broker_whose_registration_is_removed_registers_again_and_is_told_anew_what_
     cluster.block_on(cluster.observer().delete("/brokers/ids/2", None)).unwrap();
     cluster.until("it is back", || cluster.broker_epoch(2).is_some_and(|epoch| epoch > before));
     cluster.until("another leads what it led", || {
-        state(&cluster, 1, "t").is_some_and(|(leader, epoch, _)| leader != 2 && epoch > 0)
+        cluster.state(1, "t", 0).is_some_and(|(leader, epoch, _)| leader != 2 && epoch > 0)
     });
     let code = produce(&cluster, 2, "t", 1);
     assert_eq!(code, ErrorCode::NotLeaderOrFollower);
@@ -164,7 +121,8 @@ fn a_broker_whose_process_has_ended_is_replaced_though_its_session_lives() {
     cluster.crash_broker(2);
     for id in [1, 3] {
         cluster.until("another leads", || {
-            state(&cluster, id, "t")
+            cluster
+                .state(id, "t", 0)
                 .is_some_and(|(leader, epoch, isr)| leader == 1 && epoch > 0 && !isr.contains(&2))
         });
     }
@@ -172,6 +130,6 @@ fn a_broker_whose_process_has_ended_is_replaced_though_its_session_lives() {
     cluster.start_broker(2);
     assert_ne!(cluster.broker_epoch(2), registered);
     cluster.until("it is in sync again", || {
-        state(&cluster, 1, "t").is_some_and(|(leader, _, isr)| leader == 1 && isr.contains(&2))
+        cluster.state(1, "t", 0).is_some_and(|(leader, _, isr)| leader == 1 && isr.contains(&2))
     });
 }

@@ -4,46 +4,23 @@
 
 mod support;
 
+use protocol::ErrorCode;
+use protocol::messages::MetadataRequest;
 use protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopic};
 use protocol::messages::delete_topics_request::DeleteTopicState;
 use protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use protocol::messages::metadata_response::MetadataResponsePartition;
-use protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use protocol::messages::{CreateTopicsRequest, DeleteTopicsRequest, FetchRequest};
-use protocol::messages::{MetadataRequest, ProduceRequest};
-use protocol::records::RecordBatchBuilder;
-use protocol::{ErrorCode, Records};
-use support::Cluster;
+use support::{Cluster, assigned, batch, produce_request};
 
 const TOPIC: &str = "t";
 
 fn create(cluster: &Cluster, replicas: &[i32]) {
-    let topic = CreatableTopic {
-        name: TOPIC.into(),
-        num_partitions: -1,
-        replication_factor: -1,
-        assignments: vec![CreatableReplicaAssignment {
-            partition_index: 0,
-            broker_ids: replicas.to_vec(),
-        }],
-        ..Default::default()
-    };
-    let request =
-        CreateTopicsRequest { topics: vec![topic], timeout_ms: 20_000, ..Default::default() };
-    cluster.until("the topic is created", || {
-        let Some(controller) = cluster.controller() else { return false };
-        let response = cluster.ask(controller, &request);
-        matches!(
-            ErrorCode::from_code(response.topics[0].error_code).unwrap(),
-            ErrorCode::None | ErrorCode::TopicAlreadyExists
-        )
-    });
+    cluster.create(assigned(TOPIC, replicas));
 }
 
 fn view(cluster: &Cluster, id: i32) -> Option<MetadataResponsePartition> {
-    let response = cluster.ask(id, &MetadataRequest { topics: None, ..Default::default() });
-    let topic = response.topics.into_iter().find(|t| t.name.as_deref() == Some(TOPIC))?;
-    topic.partitions.into_iter().next()
+    cluster.partition(id, TOPIC, 0)
 }
 
 fn until_isr_is(cluster: &Cluster, expected: &[i32]) {
@@ -63,23 +40,7 @@ fn produce(cluster: &Cluster, id: i32, value: &[u8]) -> ErrorCode {
 }
 
 fn produce_at(cluster: &Cluster, id: i32, index: i32, value: &[u8]) -> ErrorCode {
-    let mut builder = RecordBatchBuilder::new();
-    builder.append(None, None, Some(value)).unwrap();
-    let records = Some(Records::from(builder.build().unwrap()));
-    let topic = TopicProduceData {
-        name: TOPIC.into(),
-        partition_data: vec![PartitionProduceData { index, records }],
-        ..Default::default()
-    };
-    let request = ProduceRequest {
-        acks: -1,
-        timeout_ms: 20_000,
-        topic_data: vec![topic],
-        ..Default::default()
-    };
-    let connection = cluster.connect(id);
-    let (response, _) = cluster.block_on(connection.send_at_most(&request, 12)).unwrap();
-    ErrorCode::from_code(response.responses[0].partition_responses[0].error_code).unwrap()
+    cluster.produce(id, &produce_request(TOPIC, index, -1, 20_000, batch(&[value]))).0
 }
 
 /// The code and the high watermark that a consumer is told.

@@ -7,29 +7,24 @@ mod support;
 use client::{Connection, ConnectionOptions};
 use platform::Clock;
 use platform::clock::SystemClock;
-use protocol::messages::create_topics_request::{
-    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
-};
+use protocol::ErrorCode;
+use protocol::messages::MetadataRequest;
+use protocol::messages::create_topics_request::CreatableTopic;
 use protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use protocol::messages::fetch_response::PartitionData;
 use protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
 };
-use protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use protocol::messages::{
-    CreateTopicsRequest, DeleteRecordsRequest, FetchRequest, IncrementalAlterConfigsRequest,
-};
-use protocol::messages::{MetadataRequest, ProduceRequest};
-use protocol::records::{Batches, RecordBatchBuilder};
-use protocol::{ErrorCode, Records};
+use protocol::messages::{DeleteRecordsRequest, FetchRequest, IncrementalAlterConfigsRequest};
+use protocol::records::Batches;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use support::Cluster;
+use support::{Cluster, assigned, batch, produce_request, topic_configs};
 
 const TOPIC: &str = "t";
 
@@ -45,36 +40,16 @@ const QUICK: &[(&str, &str)] = &[
 ];
 
 fn create(cluster: &Cluster, partitions: i32, factor: i16, configs: &[(&str, &str)]) {
-    let configs = configs.iter().map(|&(name, value)| CreatableTopicConfig {
-        name: name.into(),
-        value: Some(value.into()),
-    });
-    let topic = CreatableTopic {
+    cluster.create(CreatableTopic {
         name: TOPIC.into(),
         num_partitions: partitions,
         replication_factor: factor,
-        configs: configs.collect(),
+        configs: topic_configs(configs),
         ..Default::default()
-    };
-    let request =
-        CreateTopicsRequest { topics: vec![topic], timeout_ms: 20_000, ..Default::default() };
-    cluster.until("the topic is created", || {
-        let Some(controller) = cluster.controller() else { return false };
-        let response = cluster.ask(controller, &request);
-        let code = ErrorCode::from_code(response.topics[0].error_code).unwrap();
-        matches!(code, ErrorCode::None | ErrorCode::TopicAlreadyExists)
     });
     for id in cluster.running() {
-        cluster.until("every broker knows the topic", || state(cluster, id, 0).is_some());
+        cluster.until("every broker knows the topic", || cluster.state(id, TOPIC, 0).is_some());
     }
-}
-
-/// Leader, leader epoch and ISR of a partition, as broker `id` has them.
-fn state(cluster: &Cluster, id: i32, partition: i32) -> Option<(i32, i32, Vec<i32>)> {
-    let response = cluster.ask(id, &MetadataRequest { topics: None, ..Default::default() });
-    let topic = response.topics.iter().find(|t| t.name.as_deref() == Some(TOPIC))?;
-    let found = topic.partitions.iter().find(|p| p.partition_index == partition)?;
-    Some((found.leader_id, found.leader_epoch, found.isr_nodes.clone()))
 }
 
 /// The leader of partition 0, once all running brokers agree on one that runs.
@@ -82,7 +57,7 @@ fn leader(cluster: &Cluster) -> i32 {
     let mut agreed = 0;
     cluster.until("all agree on a leader", || {
         let running = cluster.running();
-        let seen: Vec<_> = running.iter().map(|&id| state(cluster, id, 0)).collect();
+        let seen: Vec<_> = running.iter().map(|&id| cluster.state(id, TOPIC, 0)).collect();
         agreed = seen[0].as_ref().map_or(-1, |state| state.0);
         running.contains(&agreed) && seen.iter().all(|other| *other == seen[0])
     });
@@ -93,30 +68,12 @@ fn until_isr_is(cluster: &Cluster, expected: &[i32]) {
     cluster.until(&format!("the ISR is {expected:?}"), || {
         let running = cluster.running();
         running.iter().all(|&id| {
-            state(cluster, id, 0).is_some_and(|(_, _, mut isr)| {
+            cluster.state(id, TOPIC, 0).is_some_and(|(_, _, mut isr)| {
                 isr.sort_unstable();
                 isr == expected
             })
         })
     });
-}
-
-fn batch(values: &[&[u8]]) -> Records {
-    let mut builder = RecordBatchBuilder::new();
-    for value in values {
-        builder.append(None, None, Some(value)).unwrap();
-    }
-    Records::from(builder.build().unwrap())
-}
-
-fn produce_request(acks: i16, timeout_ms: i32, records: Records) -> ProduceRequest {
-    let partition = PartitionProduceData { index: 0, records: Some(records) };
-    let topic = TopicProduceData {
-        name: TOPIC.into(),
-        partition_data: vec![partition],
-        ..Default::default()
-    };
-    ProduceRequest { acks, timeout_ms, topic_data: vec![topic], ..Default::default() }
 }
 
 /// The code and the offset of an append.
@@ -127,11 +84,7 @@ fn produce(
     timeout_ms: i32,
     value: &[u8],
 ) -> (ErrorCode, i64) {
-    let connection = cluster.connect(id);
-    let request = produce_request(acks, timeout_ms, batch(&[value]));
-    let (response, _) = cluster.block_on(connection.send_at_most(&request, 12)).unwrap();
-    let partition = &response.responses[0].partition_responses[0];
-    (ErrorCode::from_code(partition.error_code).unwrap(), partition.base_offset)
+    cluster.produce(id, &produce_request(TOPIC, 0, acks, timeout_ms, batch(&[value])))
 }
 
 /// Reads as a consumer in `rack`.
@@ -400,23 +353,7 @@ fn a_leader_that_comes_back_gives_up_what_only_it_had() {
     let mut cluster = Cluster::start(3, &[SILENCE_IS_NOT_DEATH]);
     // Broker 1 controls, the other two have the partition.
     assert_eq!(cluster.controller(), Some(1));
-    let assignment = CreatableReplicaAssignment { partition_index: 0, broker_ids: vec![2, 3] };
-    let topic = CreatableTopic {
-        name: TOPIC.into(),
-        num_partitions: -1,
-        replication_factor: -1,
-        assignments: vec![assignment],
-        ..Default::default()
-    };
-    let request =
-        CreateTopicsRequest { topics: vec![topic], timeout_ms: 20_000, ..Default::default() };
-    cluster.until("all brokers are known", || {
-        let response = cluster.ask(1, &request);
-        matches!(
-            ErrorCode::from_code(response.topics[0].error_code),
-            Some(ErrorCode::None | ErrorCode::TopicAlreadyExists)
-        )
-    });
+    cluster.create(assigned(TOPIC, &[2, 3]));
     assert_eq!(leader(&cluster), 2);
     assert_eq!(produce(&cluster, 2, -1, 20_000, b"kept").0, ErrorCode::None);
     // Its follower stands still, so what comes now is on the leader alone.
@@ -427,7 +364,7 @@ fn a_leader_that_comes_back_gives_up_what_only_it_had() {
     cluster.kill_broker(2);
     cluster.expire_session(3);
     cluster.start_broker(3);
-    cluster.until("the follower leads", || state(&cluster, 1, 0).is_some_and(|at| at.0 == 3));
+    cluster.until("the follower leads", || cluster.state(1, TOPIC, 0).is_some_and(|at| at.0 == 3));
     assert_eq!(leader(&cluster), 3);
     assert_eq!(produce(&cluster, 3, -1, 20_000, b"new").0, ErrorCode::None);
     cluster.start_broker(2);
@@ -500,7 +437,7 @@ async fn write(
             },
         };
         let value = format!("value {number}").into_bytes();
-        let request = produce_request(-1, 1_000, batch(&[&value]));
+        let request = produce_request(TOPIC, 0, -1, 1_000, batch(&[&value]));
         let sent = tokio::time::timeout(Duration::from_secs(3), open.send_at_most(&request, 12));
         match sent.await {
             Ok(Ok((response, _)))

@@ -11,6 +11,14 @@ use coordination::{Session, SessionHandle, SessionId, Store};
 use model::{Instant, Timestamp};
 use platform::clock::SystemClock;
 use platform::{Clock, MemoryDisk};
+use protocol::messages::create_topics_request::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
+};
+use protocol::messages::metadata_response::MetadataResponsePartition;
+use protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use protocol::messages::{CreateTopicsRequest, MetadataRequest, ProduceRequest};
+use protocol::records::RecordBatchBuilder;
+use protocol::{ErrorCode, Records};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
@@ -291,6 +299,91 @@ impl Cluster {
         let connection = self.connect(id);
         self.block_on(connection.send(request)).unwrap()
     }
+
+    /// Has the controller create a topic, as soon as it can.
+    pub(crate) fn create(&self, topic: CreatableTopic) {
+        let request =
+            CreateTopicsRequest { topics: vec![topic], timeout_ms: 20_000, ..Default::default() };
+        self.until("the topic is created", || {
+            let Some(controller) = self.controller() else { return false };
+            let response = self.ask(controller, &request);
+            let code = ErrorCode::from_code(response.topics[0].error_code).unwrap();
+            matches!(code, ErrorCode::None | ErrorCode::TopicAlreadyExists)
+        });
+    }
+
+    /// What broker `id` says of a partition.
+    pub(crate) fn partition(
+        &self,
+        id: i32,
+        topic: &str,
+        index: i32,
+    ) -> Option<MetadataResponsePartition> {
+        let response = self.ask(id, &MetadataRequest { topics: None, ..Default::default() });
+        let topic = response.topics.into_iter().find(|t| t.name.as_deref() == Some(topic))?;
+        topic.partitions.into_iter().find(|p| p.partition_index == index)
+    }
+
+    /// Leader, leader epoch and ISR of a partition, as broker `id` has them.
+    pub(crate) fn state(&self, id: i32, topic: &str, index: i32) -> Option<(i32, i32, Vec<i32>)> {
+        let found = self.partition(id, topic, index)?;
+        Some((found.leader_id, found.leader_epoch, found.isr_nodes))
+    }
+
+    /// The code and the offset of an append.
+    pub(crate) fn produce(&self, id: i32, request: &ProduceRequest) -> (ErrorCode, i64) {
+        let connection = self.connect(id);
+        let (response, _) = self.block_on(connection.send_at_most(request, 12)).unwrap();
+        let partition = &response.responses[0].partition_responses[0];
+        (ErrorCode::from_code(partition.error_code).unwrap(), partition.base_offset)
+    }
+}
+
+/// A topic of one partition with these replicas, the first of which leads.
+pub(crate) fn assigned(topic: &str, replicas: &[i32]) -> CreatableTopic {
+    CreatableTopic {
+        name: topic.into(),
+        num_partitions: -1,
+        replication_factor: -1,
+        assignments: vec![CreatableReplicaAssignment {
+            partition_index: 0,
+            broker_ids: replicas.to_vec(),
+        }],
+        ..Default::default()
+    }
+}
+
+/// Settings of a topic that is to be created.
+pub(crate) fn topic_configs(configs: &[(&str, &str)]) -> Vec<CreatableTopicConfig> {
+    let configs = configs.iter();
+    configs
+        .map(|&(name, value)| CreatableTopicConfig { name: name.into(), value: Some(value.into()) })
+        .collect()
+}
+
+/// A batch of records without keys.
+pub(crate) fn batch(values: &[&[u8]]) -> Records {
+    let mut builder = RecordBatchBuilder::new();
+    for value in values {
+        builder.append(None, None, Some(value)).unwrap();
+    }
+    Records::from(builder.build().unwrap())
+}
+
+/// An append of `records` to one partition.
+pub(crate) fn produce_request(
+    topic: &str,
+    index: i32,
+    acks: i16,
+    timeout_ms: i32,
+    records: Records,
+) -> ProduceRequest {
+    let topic = TopicProduceData {
+        name: topic.into(),
+        partition_data: vec![PartitionProduceData { index, records: Some(records) }],
+        ..Default::default()
+    };
+    ProduceRequest { acks, timeout_ms, topic_data: vec![topic], ..Default::default() }
 }
 
 impl Drop for Cluster {
