@@ -5,6 +5,7 @@
 use crate::reactor::Accepted;
 use crate::request::{Completion, ConnectionToken};
 use parking_lot::Mutex;
+use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,6 +24,13 @@ pub(crate) enum News {
     Stop,
 }
 
+thread_local! {
+    /// The address of the inbox that this thread reads.
+    static READ_HERE: Cell<usize> = const { Cell::new(0) };
+    /// What this thread has to tell itself: most requests end where they began, and need no lock.
+    static OWN: RefCell<Vec<News>> = const { RefCell::new(Vec::new()) };
+}
+
 /// A reactor's inbox.
 #[derive(Debug, Default)]
 pub struct Inbox {
@@ -38,7 +46,26 @@ impl Inbox {
         Self { waker: OnceLock::from(waker), ..Self::default() }
     }
 
+    /// From now on this thread is the one that reads it.
+    pub(crate) fn is_read_here(&self) {
+        READ_HERE.set(self.address());
+    }
+
+    /// This thread reads no inbox any more. While it ends, requests may be given up that are only found
+    /// now.
+    pub(crate) fn is_read_no_more() {
+        READ_HERE.set(0);
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     pub(crate) fn send(&self, news: News) {
+        if READ_HERE.get() == self.address() {
+            // Whoever reads is awake.
+            return OWN.with_borrow_mut(|own| own.push(news));
+        }
         self.news.lock().push(news);
         self.wake();
     }
@@ -67,12 +94,15 @@ impl Inbox {
     /// Moves all news to the end of `into`.
     pub(crate) fn take(&self, into: &mut Vec<News>) {
         into.append(&mut self.news.lock());
+        if READ_HERE.get() == self.address() {
+            OWN.with_borrow_mut(|own| into.append(own));
+        }
     }
 
     /// Whether the reactor may sleep now. From here to [`Inbox::awake`] senders wake it.
     pub(crate) fn fall_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
-        if self.news.lock().is_empty() {
+        if self.news.lock().is_empty() && OWN.with_borrow(Vec::is_empty) {
             return true;
         }
         self.awake();
@@ -82,4 +112,23 @@ impl Inbox {
     pub(crate) fn awake(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }
+}
+
+#[test]
+fn what_a_thread_tells_itself_keeps_it_awake_until_it_is_taken() {
+    let (here, elsewhere) = (Inbox::default(), Inbox::default());
+    here.is_read_here();
+    here.send(News::Ready);
+    elsewhere.send(News::Stop);
+    assert!(!here.fall_asleep());
+    assert!(here.news.lock().is_empty(), "no lock is needed");
+    let mut news = Vec::new();
+    elsewhere.take(&mut news);
+    assert!(matches!(news.as_slice(), [News::Stop]));
+    here.take(&mut news);
+    assert!(matches!(news.as_slice(), [News::Stop, News::Ready]));
+    assert!(here.fall_asleep());
+    Inbox::is_read_no_more();
+    here.send(News::Drain);
+    assert!(!here.asleep.load(Ordering::SeqCst), "it is woken like any other");
 }

@@ -5,6 +5,7 @@ use crate::request::Response;
 use bytes::{Buf, Bytes};
 use protocol::{FileRange, Segment};
 use rustix::net::{SendAncillaryBuffer, SendFlags};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -17,6 +18,13 @@ const COPY_CHUNK: usize = 256 << 10;
 
 /// Slices per gathered write.
 const SLICES: usize = 64;
+
+/// So little is copied together: that costs less than what the kernel takes for a list of slices.
+const COPIED: usize = 4 << 10;
+
+thread_local! {
+    static COPY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Bytes and file ranges that wait to be sent, in order.
 #[derive(Debug, Default)]
@@ -155,11 +163,19 @@ impl Output {
                 }
             }
         }
-        if count == 1 {
-            return Ok(rustix::net::send(socket, &slices[0], flags)?);
+        let slices = &slices[..count];
+        if let [slice] = slices {
+            return Ok(rustix::net::send(socket, slice, flags)?);
+        }
+        if slices.iter().map(|slice| slice.len()).sum::<usize>() <= COPIED {
+            return COPY.with_borrow_mut(|copy| {
+                copy.clear();
+                slices.iter().for_each(|slice| copy.extend_from_slice(slice));
+                Ok(rustix::net::send(socket, copy, flags)?)
+            });
         }
         let mut control = SendAncillaryBuffer::default();
-        Ok(rustix::net::sendmsg(socket, &slices[..count], &mut control, flags)?)
+        Ok(rustix::net::sendmsg(socket, slices, &mut control, flags)?)
     }
 
     fn advance(&mut self, mut sent: usize) {

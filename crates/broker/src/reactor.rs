@@ -18,7 +18,8 @@ use crate::output::Progress;
 use crate::request::{ConnectionContext, ConnectionToken};
 use bytes::Bytes;
 use mio::{Events, Interest, Poll, Token};
-use model::Instant;
+use model::{Instant, Timestamp};
+use platform::Clock;
 use rustix::buffer::spare_capacity;
 use rustix::net::RecvFlags;
 use std::cell::{Cell, RefCell};
@@ -130,6 +131,18 @@ thread_local! {
     /// What is to be done at the end of the turn that runs on this thread.
     static DEFERRED: RefCell<Vec<Deferred>> = const { RefCell::new(Vec::new()) };
     static IN_TURN: Cell<bool> = const { Cell::new(false) };
+    /// The wall-clock time of the turn, once it was asked for.
+    static TIMESTAMP: Cell<Option<Timestamp>> = const { Cell::new(None) };
+}
+
+/// Wall-clock time; on a reactor one for all that a turn executes.
+pub(crate) fn turn_timestamp(clock: &dyn Clock) -> Timestamp {
+    if !IN_TURN.get() {
+        return clock.timestamp();
+    }
+    let timestamp = TIMESTAMP.get().unwrap_or_else(|| clock.timestamp());
+    TIMESTAMP.set(Some(timestamp));
+    timestamp
 }
 
 /// Puts `work` off to the end of the reactor's turn, when everything that is ready has been executed;
@@ -233,6 +246,7 @@ impl Reactor {
     /// Turns until it is told to stop, or to drain and nothing is left.
     pub(crate) fn run(mut self) {
         self.broker.timers.attach(self.index, Arc::clone(&self.inbox));
+        self.inbox.is_read_here();
         let inbox = Arc::clone(&self.inbox);
         self.broker.readiness.when_ready(move || inbox.send(News::Ready));
         let mut events = Events::with_capacity(1024);
@@ -251,10 +265,12 @@ impl Reactor {
             for event in &events {
                 self.note(event);
             }
+            TIMESTAMP.set(None);
             IN_TURN.set(true);
             self.turn(&mut news, now);
             IN_TURN.set(false);
         }
+        Inbox::is_read_no_more();
     }
 
     fn time_to_sleep(&mut self) -> Option<Duration> {

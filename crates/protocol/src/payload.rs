@@ -130,6 +130,17 @@ impl Records {
         }
         Ok(all.into())
     }
+
+    /// As [`to_bytes`](Self::to_bytes), for the last who needs them.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn into_bytes(self) -> io::Result<Bytes> {
+        match self.0 {
+            Parts::One(RecordsPart::Bytes(bytes)) => Ok(bytes),
+            parts @ (Parts::Empty | Parts::One(_) | Parts::Many(_)) => Self(parts).to_bytes(),
+        }
+    }
 }
 
 /// Copies a part to the end of `all`.

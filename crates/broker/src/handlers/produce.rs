@@ -12,6 +12,7 @@ use crate::error_codes;
 use crate::handlers::find_partition;
 use crate::handlers::leader_hint::{LeaderHint, leader_hint};
 use crate::partition::{Append, AppendListener, AppendResult, AppendWaiter, Appended, Partition};
+use crate::reactor::turn_timestamp;
 use crate::request::{CloseReason, Outcome, ParkedResponder, Request, RequestContext};
 use model::{Timestamp, TopicId};
 use parking_lot::Mutex;
@@ -35,9 +36,20 @@ pub(crate) const API: Api = api!(ProduceRequest, 0..=13, produce);
 const ADMIN_CLIENT_ID: &str = "__admin_client";
 
 fn produce(broker: &Arc<Broker>, request: Request<ProduceRequest>) -> Outcome {
-    let Request { body, context, responder } = request;
-    let wall = broker.clock.timestamp();
+    let Request { mut body, context, responder } = request;
+    let wall = turn_timestamp(&*broker.clock);
     let total = body.topic_data.iter().map(|topic| topic.partition_data.len()).sum::<usize>();
+    let refusal = whole_request_refusal(&body);
+    // Nearly every request has one partition. It is found by the name before the answer takes that.
+    let mut only = match body.topic_data.as_slice() {
+        [topic] if total == 1 => {
+            let index = topic.partition_data[0].index;
+            Some(find(broker, &context, &topic.name, topic.topic_id, index))
+        }
+        _ => None,
+    };
+    // Where there are several, one more, so that nothing ends before everything has begun.
+    let begins = usize::from(only.is_none());
     let progress = Arc::new(Progress {
         broker: Arc::clone(broker),
         context,
@@ -45,14 +57,12 @@ fn produce(broker: &Arc<Broker>, request: Request<ProduceRequest>) -> Outcome {
         timeout: Duration::from_millis(u64::try_from(body.timeout_ms).unwrap_or_default()),
         state: Mutex::new(State {
             responder: Some(responder.park()),
-            response: ProduceResponse { responses: skeleton(&body), ..Default::default() },
-            // One more, so that nothing ends before everything has begun.
-            missing: total + 1,
+            response: ProduceResponse { responses: skeleton(&mut body), ..Default::default() },
+            missing: total + begins,
             failed: false,
             has_deadline: false,
         }),
     });
-    let refusal = whole_request_refusal(&body);
     let mut slot = 0;
     for topic in body.topic_data {
         for data in topic.partition_data {
@@ -60,7 +70,12 @@ fn produce(broker: &Arc<Broker>, request: Request<ProduceRequest>) -> Outcome {
                 Some((code, message)) => {
                     Err(Failure { message: message.clone(), ..Failure::from(*code) })
                 }
-                None => progress.append(&topic.name, topic.topic_id, data, slot, wall),
+                None => {
+                    let partition = only.take().unwrap_or_else(|| {
+                        find(broker, &progress.context, &topic.name, topic.topic_id, data.index)
+                    });
+                    progress.append(partition, data, slot, wall)
+                }
             };
             if let Err(failure) = attempt {
                 progress.end(slot, Err(failure));
@@ -68,7 +83,9 @@ fn produce(broker: &Arc<Broker>, request: Request<ProduceRequest>) -> Outcome {
             slot += 1;
         }
     }
-    progress.release();
+    if begins > 0 {
+        progress.release();
+    }
     Outcome::Parked
 }
 
@@ -151,7 +168,8 @@ fn keep_lists(response: ProduceResponse) {
     });
 }
 
-fn skeleton(body: &ProduceRequest) -> Vec<TopicProduceResponse> {
+/// An answer for each partition. Of a request of one it takes the topic's name.
+fn skeleton(body: &mut ProduceRequest) -> Vec<TopicProduceResponse> {
     let partition = |data: &PartitionProduceData| PartitionProduceResponse {
         index: data.index,
         base_offset: -1,
@@ -159,14 +177,14 @@ fn skeleton(body: &ProduceRequest) -> Vec<TopicProduceResponse> {
         log_start_offset: -1,
         ..Default::default()
     };
-    if let [topic] = body.topic_data.as_slice()
+    if let [topic] = body.topic_data.as_mut_slice()
         && let [data] = topic.partition_data.as_slice()
     {
         let spare = SPARE_LISTS.with_borrow_mut(Vec::pop);
         let SpareLists { mut topics, mut partitions } = spare.unwrap_or_else(SpareLists::new);
         partitions.push(partition(data));
         topics.push(TopicProduceResponse {
-            name: topic.name.clone(),
+            name: std::mem::take(&mut topic.name),
             topic_id: topic.topic_id,
             partition_responses: partitions,
         });
@@ -221,30 +239,51 @@ impl From<ErrorCode> for Failure {
     }
 }
 
+/// The partition that a request names, if it is led or followed here.
+fn find(
+    broker: &Broker,
+    context: &RequestContext,
+    topic: &str,
+    id: TopicId,
+    index: i32,
+) -> Result<Arc<Partition>, ErrorCode> {
+    if context.api_version >= 13 {
+        return broker.partitions.find_by_id(id, index).ok_or_else(|| {
+            let image = broker.image.load();
+            match image.topic_by_id(id) {
+                None => ErrorCode::UnknownTopicId,
+                Some(topic) if topic.partition(index).is_none() => {
+                    ErrorCode::UnknownTopicOrPartition
+                }
+                Some(_) => ErrorCode::NotLeaderOrFollower,
+            }
+        });
+    }
+    find_partition(broker, topic, index)
+}
+
 impl Progress {
     /// Begins the append to one partition. `Ok` if its end will be told.
     fn append(
         self: &Arc<Self>,
-        topic: &str,
-        topic_id: TopicId,
+        partition: Result<Arc<Partition>, ErrorCode>,
         data: PartitionProduceData,
         slot: u32,
         wall: Timestamp,
     ) -> Result<(), Failure> {
         let version = self.context.api_version;
-        let partition = self.find(topic, topic_id, data.index);
         if let Err(code @ (ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId)) =
             partition
         {
             return Err(code.into());
         }
-        let records = data.records.unwrap_or_default().to_bytes().unwrap_or_default();
+        let records = data.records.unwrap_or_default().into_bytes().unwrap_or_default();
         let only = validate::check_produce(version, &records)
             .map_err(|error| Failure::from(error_codes::validation_error(error.kind)))?;
         if !matches!(self.acks, -1..=1) {
             return Err(ErrorCode::InvalidRequiredAcks.into());
         }
-        let partition = partition.map_err(|code| self.hinted(code, topic, data.index))?;
+        let partition = partition.map_err(|code| self.hinted_at(code, slot))?;
         if is_internal(&partition.topic.name) && self.context.client_id != ADMIN_CLIENT_ID {
             return Err(ErrorCode::InvalidTopicException.into());
         }
@@ -281,23 +320,6 @@ impl Progress {
         }
     }
 
-    fn find(&self, topic: &str, id: TopicId, index: i32) -> Result<Arc<Partition>, ErrorCode> {
-        let partitions = &self.broker.partitions;
-        if self.context.api_version >= 13 {
-            return partitions.find_by_id(id, index).ok_or_else(|| {
-                let image = self.broker.image.load();
-                match image.topic_by_id(id) {
-                    None => ErrorCode::UnknownTopicId,
-                    Some(topic) if topic.partition(index).is_none() => {
-                        ErrorCode::UnknownTopicOrPartition
-                    }
-                    Some(_) => ErrorCode::NotLeaderOrFollower,
-                }
-            });
-        }
-        find_partition(&self.broker, topic, index)
-    }
-
     /// KIP-951: says who leads instead.
     fn hinted(&self, code: ErrorCode, topic: &str, index: i32) -> Failure {
         let mut failure = Failure::from(code);
@@ -306,6 +328,13 @@ impl Progress {
             failure.hint = Some(Box::new(leader_hint(&self.broker, listener, topic, index)));
         }
         failure
+    }
+
+    fn hinted_at(&self, code: ErrorCode, slot: u32) -> Failure {
+        match self.location(slot) {
+            Some((topic, index)) => self.hinted(code, &topic, index),
+            None => code.into(),
+        }
     }
 
     fn end(&self, slot: u32, result: Result<Option<Appended>, Failure>) {
@@ -368,13 +397,9 @@ impl Progress {
 
 impl AppendListener for Progress {
     fn appended(self: Arc<Self>, slot: u32, result: AppendResult) {
-        let result = result.map(Some).map_err(|failure| {
-            let code = error_codes::append_failure(&failure);
-            match self.location(slot) {
-                Some((topic, index)) => self.hinted(code, &topic, index),
-                None => code.into(),
-            }
-        });
+        let result = result
+            .map(Some)
+            .map_err(|failure| self.hinted_at(error_codes::append_failure(&failure), slot));
         self.end(slot, result);
     }
 

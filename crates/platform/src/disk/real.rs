@@ -96,7 +96,11 @@ impl RealFile {
     /// Writes what the system takes in one call; at least a byte, unless there is none to write.
     fn write_once(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
         loop {
-            match rustix::io::pwritev(&self.0, buffers, position) {
+            let outcome = match buffers {
+                [buffer] => rustix::io::pwrite(&self.0, buffer, position),
+                _ => rustix::io::pwritev(&self.0, buffers, position),
+            };
+            match outcome {
                 Err(rustix::io::Errno::INTR) => {}
                 Ok(0) if buffers.iter().any(|buffer| !buffer.is_empty()) => {
                     return Err(io::ErrorKind::WriteZero.into());
