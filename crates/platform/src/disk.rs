@@ -113,6 +113,10 @@ pub trait Disk: Debug + Send + Sync {
     /// The system's error.
     fn space(&self, path: &Path) -> io::Result<Space>;
 
+    /// Which run of the operating system it is: what was written and not synced is there as long as this stays
+    /// the same, whatever becomes of processes. `None` if that cannot be told.
+    fn boot_id(&self) -> Option<String>;
+
     /// Takes the exclusive lock of the file at `path`, creating it; held until the guard is dropped.
     /// The same kind of lock as Java's `FileChannel.tryLock` takes, so that a JVM broker is kept out.
     ///

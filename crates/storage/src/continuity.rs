@@ -6,6 +6,9 @@
 //! directory remembers which others belong to it, and from which of the broker's registrations on (its
 //! broker epoch) nothing can be missing. A partition's state in the store is older or younger than that.
 //!
+//! It also remembers in which run of the operating system it was last written to. What was not synced is there
+//! as long as that runs; after a power failure the ends of logs are gone.
+//!
 //! Non-obvious:
 //! - The file is written before `meta.properties` is: a start that was interrupted must not look like one of a
 //!   directory that was always there.
@@ -30,6 +33,8 @@ pub(crate) struct Record {
     pub(crate) known: BTreeSet<String>,
     /// The broker epoch since when they are complete; absent until the broker has registered.
     pub(crate) complete_since: Option<i64>,
+    /// The run of the operating system in which the broker last registered; absent if that cannot be told.
+    pub(crate) boot: Option<String>,
 }
 
 impl Record {
@@ -45,13 +50,15 @@ impl Record {
             known: known.chain([id.clone()]).collect(),
             id,
             complete_since: (since != "unknown").then(|| since.parse()).transpose().ok()?,
+            boot: value("boot").filter(|boot| !boot.is_empty()).map(str::to_owned),
         })
     }
 
     fn print(&self) -> String {
         let known = self.known.iter().map(String::as_str).collect::<Vec<_>>().join(",");
         let since = self.complete_since.map_or_else(|| "unknown".to_owned(), |e| e.to_string());
-        format!("id={}\ndirectories={known}\ncomplete.since={since}\n", self.id)
+        let boot = self.boot.as_ref().map_or_else(String::new, |boot| format!("boot={boot}\n"));
+        format!("id={}\ndirectories={known}\ncomplete.since={since}\n{boot}", self.id)
     }
 
     /// The record in `directory`; the inner `None` if it cannot be understood.
@@ -99,8 +106,15 @@ pub(crate) fn judge(found: &[Found], offline: usize, random: &dyn Random) -> Vec
         known.clear();
     }
     known.extend(ids.iter().cloned());
+    let boots = found.iter().map(|found| found.record.as_ref().and_then(|r| r.boot.clone()));
     ids.into_iter()
-        .map(|id| Record { id, known: known.clone(), complete_since: is_complete.then_some(since) })
+        .zip(boots)
+        .map(|(id, boot)| Record {
+            id,
+            known: known.clone(),
+            complete_since: is_complete.then_some(since),
+            boot,
+        })
         .collect()
 }
 
@@ -174,9 +188,9 @@ mod tests {
         let path = Path::new("/d");
         disk.create_directories(path).unwrap();
         assert_eq!(Record::read(&disk, path).unwrap(), None);
-        for complete_since in [None, Some(5)] {
+        for (complete_since, boot) in [(None, None), (Some(5), Some("b-1".to_owned()))] {
             let known = ["a", "b"].map(str::to_owned).into();
-            let record = Record { id: "a".to_owned(), known, complete_since };
+            let record = Record { id: "a".to_owned(), known, complete_since, boot };
             record.write(&disk, path).unwrap();
             assert_eq!(Record::read(&disk, path).unwrap(), Some(Some(record)));
         }

@@ -320,6 +320,15 @@ struct Found {
     continuity: continuity::Found,
 }
 
+impl Found {
+    /// Whether the ends of its logs may be gone: nobody closed them, and what was not synced did not outlive
+    /// the operating system that had it.
+    fn may_lack_records(&self, boot: Option<&str>) -> bool {
+        let before = self.continuity.record.as_ref().and_then(|record| record.boot.as_deref());
+        self.marker.is_none() && !self.logs.is_empty() && (boot.is_none() || before != boot)
+    }
+}
+
 /// Gives every directory the record that it is to have from now on; written with `meta.properties`.
 fn remember_each_other(found: &[Found], offline: usize, random: &dyn Random) {
     let continuities: Vec<_> = found.iter().map(|found| found.continuity.clone()).collect();
@@ -343,6 +352,8 @@ pub struct LogDirectories {
     directories: Vec<Arc<LogDirectory>>,
     cluster_id: Option<String>,
     previous_broker_epoch: Option<i64>,
+    may_lack_records: bool,
+    may_lack_logs: bool,
 }
 
 impl LogDirectories {
@@ -435,6 +446,8 @@ impl LogDirectories {
             .copied()
             .flatten()
             .filter(|_| is_clean && epochs.windows(2).all(|pair| pair[0] == pair[1]));
+        let boot = shared.disk.boot_id();
+        let may_lack_records = found.iter().any(|found| found.may_lack_records(boot.as_deref()));
         remember_each_other(&found, directories.len() - found.len(), shared.random.as_ref());
         let mut logs = Vec::new();
         let mut seen = BTreeMap::<(TopicPartition, bool), PathBuf>::new();
@@ -462,7 +475,21 @@ impl LogDirectories {
             }
         }
         let broker_id = config.broker_id;
-        let this = Self { shared, broker_id, directories, cluster_id, previous_broker_epoch };
+        let may_lack_logs = directories.iter().any(|directory| {
+            let record = lock(&directory.record);
+            directory.is_offline()
+                || record.as_ref().is_none_or(|record| record.complete_since.is_none())
+                || !lock(&directory.missing).is_empty()
+        });
+        let this = Self {
+            shared,
+            broker_id,
+            directories,
+            cluster_id,
+            previous_broker_epoch,
+            may_lack_records,
+            may_lack_logs,
+        };
         Ok((this, logs))
     }
 
@@ -509,23 +536,35 @@ impl LogDirectories {
         self.previous_broker_epoch
     }
 
+    /// Whether logs may lack records at their ends that this broker had said it has: one of the directories was
+    /// not stopped cleanly, and the operating system was started anew since. As it was at the start.
+    #[must_use]
+    pub fn may_lack_records(&self) -> bool {
+        self.may_lack_records
+    }
+
+    /// Whether logs may be missing: a directory is new, was emptied, cannot be used, or names logs that are not
+    /// there. As it was at the start.
+    #[must_use]
+    pub fn may_lack_logs(&self) -> bool {
+        self.may_lack_logs
+    }
+
     /// `tell` is called whenever a directory fails from now on, with any lock held: it must only take note.
     pub fn on_failure(&self, tell: impl Fn() + Send + Sync + 'static) {
         assert!(self.shared.on_failure.set(Box::new(tell)).is_ok(), "one listener");
     }
 
     /// The broker has registered, for the first time since its start, with this epoch: what its directories
-    /// may lack is from before.
+    /// may lack is from before, and the store has been told of it.
     pub fn registered(&self, broker_epoch: i64) {
+        let boot = self.shared.disk.boot_id();
         for directory in self.directories.iter().filter(|directory| !directory.is_offline()) {
             {
                 let mut record = lock(&directory.record);
-                match &mut *record {
-                    Some(record) if record.complete_since.is_none() => {
-                        record.complete_since = Some(broker_epoch);
-                    }
-                    Some(_) | None => continue,
-                }
+                let Some(record) = &mut *record else { continue };
+                record.complete_since.get_or_insert(broker_epoch);
+                record.boot.clone_from(&boot);
             }
             directory.tolerate(directory.write_record());
         }

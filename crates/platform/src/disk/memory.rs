@@ -39,6 +39,8 @@ struct State {
     /// Changes so far: the clock of `cut_power_after` and the modification times.
     changes: u64,
     writes: u64,
+    /// How many crashes of the machine it has seen.
+    crashes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -184,7 +186,12 @@ impl MemoryDisk {
                 *content = Arc::clone(after);
             }
         }
-        Self(Arc::new(Mutex::new(State { synced_names: names.clone(), names, ..State::default() })))
+        Self(Arc::new(Mutex::new(State {
+            synced_names: names.clone(),
+            names,
+            crashes: state.crashes + 1,
+            ..State::default()
+        })))
     }
 
     /// A copy of everything, as after `kill -9`: nothing is lost, locks are free, no faults.
@@ -211,7 +218,13 @@ impl MemoryDisk {
                 other @ (NameChange::Rename(..) | NameChange::Remove(_)) => other.clone(),
             })
             .collect();
-        Self(Arc::new(Mutex::new(State { names, synced_names, unsynced, ..State::default() })))
+        Self(Arc::new(Mutex::new(State {
+            names,
+            synced_names,
+            unsynced,
+            crashes: state.crashes,
+            ..State::default()
+        })))
     }
 
     /// Makes the `nth` write from now (counted from 0) go wrong.
@@ -474,6 +487,10 @@ impl Disk for MemoryDisk {
         let used = state.used();
         let total = state.faults.capacity.unwrap_or(1 << 40);
         Ok(Space { total, usable: total.saturating_sub(used) })
+    }
+
+    fn boot_id(&self) -> Option<String> {
+        Some(format!("boot-{}", lock(&self.0).crashes))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {

@@ -84,6 +84,11 @@ impl Disk for RealDisk {
         })
     }
 
+    fn boot_id(&self) -> Option<String> {
+        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        Some(id.trim().to_owned()).filter(|id| !id.is_empty())
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         RealLock::take(path).map(|lock| Box::new(lock) as Box<dyn Lock>)
     }

@@ -161,3 +161,12 @@ fn faults_happen_where_they_were_asked_for() {
     write(0).unwrap();
     write(0).unwrap_err();
 }
+
+#[test]
+fn the_boot_id_tells_a_crash_of_the_machine_from_one_of_the_process() {
+    let disk = MemoryDisk::new();
+    assert_eq!(disk.copy().boot_id(), disk.boot_id());
+    assert_ne!(disk.crash(1).boot_id(), disk.boot_id());
+    assert_eq!(RealDisk.boot_id(), RealDisk.boot_id());
+    assert!(RealDisk.boot_id().is_some_and(|id| id.len() == 36), "a UUID, on Linux");
+}

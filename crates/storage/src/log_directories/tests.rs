@@ -422,3 +422,50 @@ fn a_log_that_vanished_is_told_from_one_that_never_was() {
     assert!(!directories.may_have_lost(&at("kept"), Some(31)), "deleted is not lost");
     assert!(directories.may_have_lost(&at("never"), Some(30)), "and that stays so");
 }
+
+#[test]
+fn a_power_failure_is_told_from_the_end_of_a_process() {
+    let disk = MemoryDisk::new();
+    let (directories, _) = start(&disk, &["/d"]);
+    assert!(!directories.may_lack_records() && directories.may_lack_logs(), "it is new");
+    directories.set_cluster_id("c").unwrap();
+    directories.registered(7);
+    let mut log = create(&directories, "t", 0);
+    append(&mut log, b"x").unwrap();
+    let killed = disk.copy();
+    let (again, _) = start(&killed, &["/d"]);
+    assert!(!again.may_lack_records() && !again.may_lack_logs(), "the page cache is there");
+    // Whoever dies before it registered has told nobody.
+    let mut failed = disk.crash(1);
+    for _ in 0..2 {
+        let (again, logs) = start(&failed, &["/d"]);
+        assert_eq!((logs.len(), again.may_lack_records()), (1, true));
+        failed = failed.copy();
+    }
+    let (again, _) = start(&failed, &["/d"]);
+    again.registered(8);
+    assert!(!start(&failed.copy(), &["/d"]).0.may_lack_records(), "that is known by now");
+    // Whatever was closed is synced.
+    log.close().unwrap();
+    directories.close(None);
+    assert!(!start(&disk.crash(2), &["/d"]).0.may_lack_records());
+}
+
+#[test]
+fn a_directory_that_lost_logs_or_cannot_be_used_says_so_at_once() {
+    let disk = MemoryDisk::new();
+    let (directories, _) = start(&disk, &["/a", "/b"]);
+    directories.set_cluster_id("c").unwrap();
+    directories.registered(7);
+    let log = create(&directories, "t", 0);
+    directories.write_high_watermarks();
+    let gone = log.directory().path().join("t-0");
+    drop(log);
+    assert!(!start(&disk.copy(), &["/a", "/b"]).0.may_lack_logs());
+    assert!(start(&disk.copy(), &["/a"]).0.may_lack_logs(), "one is not named any more");
+    let broken = disk.copy();
+    broken.set_failing("/b", true);
+    assert!(start(&broken, &["/a", "/b"]).0.may_lack_logs());
+    disk.rename(&gone, Path::new("/elsewhere")).unwrap();
+    assert!(start(&disk.copy(), &["/a", "/b"]).0.may_lack_logs());
+}
