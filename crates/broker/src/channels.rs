@@ -19,6 +19,8 @@ use tracing::{debug, warn};
 const LEADER_AND_ISR: i16 = 7;
 const UPDATE_METADATA: i16 = 8;
 const STOP_REPLICA: i16 = 4;
+/// The last version that all brokers of 3.x answer in the same way.
+pub(crate) const LIST_OFFSETS: i16 = 7;
 
 /// Answers name partitions, at most as many as the request did.
 const MAX_RESPONSE_BYTES: usize = 100 << 20;
@@ -127,6 +129,9 @@ impl ToBroker {
             ControlRequest::StopReplica(request) => ControlResponse::StopReplica(
                 connection.send_in_version(request, STOP_REPLICA).await?,
             ),
+            ControlRequest::LogEnds(request) => {
+                ControlResponse::LogEnds(connection.send_in_version(request, LIST_OFFSETS).await?)
+            }
         };
         // One that failed is not kept: a late answer must not be taken for the next one's.
         *held = Some(connection);

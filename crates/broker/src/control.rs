@@ -5,8 +5,10 @@
 //! one at a time, on the control runtime. Source: Kafka's `ReplicaManager` and `ZkMetadataCache`.
 
 use crate::Broker;
+use crate::channels::LIST_OFFSETS;
 use crate::error_codes;
 use crate::groups::OFFSETS_TOPIC;
+use crate::handlers::list_offsets;
 use crate::partition::{Assignment, PartitionSettings};
 use controller::{ConfigListener, ConfigReader, ControlRequest, ControlResponse};
 use controller::{ControllerHandle, NoAnswer, validate_topic_name};
@@ -105,6 +107,9 @@ pub(crate) async fn carry_out(
         ControlRequest::StopReplica(request) => {
             ControlResponse::StopReplica(stop_replica(broker, request, refusal))
         }
+        ControlRequest::LogEnds(request) => {
+            ControlResponse::LogEnds(list_offsets::answer(broker, &request, LIST_OFFSETS))
+        }
     };
     Ok(response)
 }
@@ -141,6 +146,8 @@ fn refusal(
         ControlRequest::LeaderAndIsr(r) => (r.controller_id, r.controller_epoch, r.broker_epoch),
         ControlRequest::UpdateMetadata(r) => (r.controller_id, r.controller_epoch, r.broker_epoch),
         ControlRequest::StopReplica(r) => (r.controller_id, r.controller_epoch, r.broker_epoch),
+        // Anybody may ask it.
+        ControlRequest::LogEnds(_) => return None,
     };
     let own = broker.controller.get().map_or(BrokerEpoch(-1), ControllerHandle::broker_epoch);
     // A greater one is our next, which we have not heard of yet ourselves.
@@ -152,6 +159,7 @@ fn refusal(
         ControlRequest::LeaderAndIsr(request) => request.is_kraft_controller,
         ControlRequest::UpdateMetadata(request) => request.is_kraft_controller,
         ControlRequest::StopReplica(request) => request.is_kraft_controller,
+        ControlRequest::LogEnds(_) => false,
     };
     if is_kraft {
         // As in Kafka, unless a migration to KRaft is on, which we do not know.

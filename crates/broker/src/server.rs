@@ -30,7 +30,7 @@ use crate::timer::TimerService;
 use crate::to_controller;
 use arc_swap::ArcSwap;
 use controller::Surroundings;
-use controller::{ControllerError, ControllerSettings, Membership, Placement};
+use controller::{ControllerError, ControllerSettings, LogDoubt, Membership, Placement};
 use coordination::Store;
 use coordination::local::LocalStore;
 use coordination::zookeeper::{ZooKeeperConfig, ZooKeeperStore};
@@ -657,6 +657,8 @@ fn start_controller(
         leader_imbalance_percentage: config.controller.leader_imbalance_per_broker_percentage,
         leader_imbalance_interval: config.controller.leader_imbalance_check_interval,
         fast_failure_detection: config.replication.fast_failure_detection,
+        log_doubt: log_doubt(&broker.partitions.environment().logs),
+        unclean_restart_wait: config.controller.unclean_restart_wait,
     };
     broker.told.set_config_reader(membership.config_reader());
     broker.partitions.environment().lease.set_session(membership.session_reader());
@@ -688,6 +690,17 @@ fn start_controller(
         }
     });
     Ok(Failure(failure))
+}
+
+/// What this broker's logs may lack of what it had before its start.
+fn log_doubt(logs: &LogDirectories) -> Option<LogDoubt> {
+    if logs.may_lack_records() {
+        warn!(
+            "the system was started anew since this broker ran, and it was not stopped: its logs may lack their last records, so it leads nothing that others can"
+        );
+        return Some(LogDoubt::Unclean);
+    }
+    logs.may_lack_logs().then_some(LogDoubt::Incomplete)
 }
 
 /// What the cluster is told of this broker.

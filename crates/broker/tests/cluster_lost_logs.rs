@@ -231,3 +231,122 @@ fn leaders_move_from_a_directory_that_fails_and_the_rest_of_the_broker_goes_on()
     cluster.until("all are in sync again", || all_in_sync(&cluster));
     assert!(partitions(&cluster, 1).iter().all(|p| p.offline_replicas.is_empty()));
 }
+
+/// The file of the records.
+fn records(cluster: &Cluster, id: i32) -> std::path::PathBuf {
+    cluster.directory(id).join(format!("{TOPIC}-0/00000000000000000000.log"))
+}
+
+/// What a power failure leaves of the `of` equal batches that a log has: all but the last `lost`.
+fn lose_power(cluster: &Cluster, id: i32, of: u64, lost: u64) {
+    let file = std::fs::OpenOptions::new().write(true).open(records(cluster, id)).unwrap();
+    let length = file.metadata().unwrap().len();
+    assert_eq!(length % of, 0, "the batches are equal");
+    file.set_len(length / of * (of - lost)).unwrap();
+    let path = cluster.directory(id).join("barnabas-logs");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let boot = text.lines().find(|line| line.starts_with("boot=")).unwrap();
+    std::fs::write(&path, text.replace(boot, "boot=another")).unwrap();
+}
+
+fn until_all_have(cluster: &Cluster, ids: &[i32], end: i64) {
+    let leader = view(cluster, ids[0]).unwrap().leader_id;
+    cluster.until("nothing is lost", || fetch(cluster, leader) == (ErrorCode::None, end));
+    let stored = |id| std::fs::read(records(cluster, id)).unwrap_or_default();
+    cluster
+        .until("all logs are the leader's", || ids.iter().all(|&id| stored(id) == stored(leader)));
+}
+
+/// Ends all of a cluster of three at once: the store keeps the ISR as it was.
+fn kill_all(cluster: &mut Cluster) {
+    (1..=3).for_each(|id| cluster.crash_broker(id));
+    (1..=3).for_each(|id| cluster.expire_session(id));
+}
+
+fn three_with(values: u32, settings: &[(&str, &str)]) -> Cluster {
+    // Nobody is to be missed before all are gone.
+    let usual =
+        [("replica.fetch.wait.max.ms", "100"), ("barnabas.fast.failure.detection", "false")];
+    let settings = [&usual, settings].concat();
+    let cluster = Cluster::start(3, &settings);
+    create(&cluster, &[1, 2, 3]);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    for _ in 0..values {
+        assert_eq!(produce(&cluster, 1, b"value"), ErrorCode::None);
+    }
+    cluster
+}
+
+#[test]
+fn after_a_power_failure_of_all_the_longest_log_leads() {
+    let mut cluster = three_with(6, &[]);
+    kill_all(&mut cluster);
+    // Each keeps another part of what it had not synced.
+    [(1, 3), (2, 0), (3, 5)].into_iter().for_each(|(id, lost)| lose_power(&cluster, id, 6, lost));
+    for id in [1, 3, 2] {
+        cluster.start_broker(id);
+        if id != 2 {
+            let state = cluster.text("/brokers/topics/t/partitions/0/state").unwrap();
+            assert!(state.contains(r#""leader":-1,"#), "the others may have more: {state}");
+        }
+    }
+    until_isr_is(&cluster, &[1, 2, 3]);
+    until_all_have(&cluster, &[1, 2, 3], 6);
+    cluster.until("nobody is in doubt", || {
+        (1..=3).all(|id| cluster.text(&format!("/barnabas/doubts/{id}")).is_none())
+    });
+}
+
+#[test]
+fn who_lost_power_does_not_lead_those_that_did_not() {
+    let mut cluster = three_with(4, &[]);
+    kill_all(&mut cluster);
+    lose_power(&cluster, 1, 4, 3);
+    cluster.start_broker(1);
+    // Once more, and nothing happens to it this time: it lacks what it lacks.
+    cluster.kill_broker(1);
+    cluster.start_broker(1);
+    let doubt = cluster.text("/barnabas/doubts/1").unwrap();
+    assert_eq!(doubt, r#"{"version":1,"logs":"unclean"}"#);
+    cluster.start_broker(3);
+    until_isr_is(&cluster, &[1, 3]);
+    assert_eq!(view(&cluster, 1).unwrap().leader_id, 3);
+    cluster.start_broker(2);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    until_all_have(&cluster, &[1, 2, 3], 4);
+}
+
+#[test]
+fn who_is_the_only_one_to_return_leads_after_a_while() {
+    let mut cluster = three_with(4, &[("barnabas.unclean.restart.wait.ms", "500")]);
+    kill_all(&mut cluster);
+    lose_power(&cluster, 2, 4, 1);
+    cluster.start_broker(2);
+    until_isr_is(&cluster, &[2]);
+    until_all_have(&cluster, &[2], 3);
+    assert_eq!(produce(&cluster, 2, b"value"), ErrorCode::None);
+    cluster.start_broker(1);
+    cluster.start_broker(3);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    until_all_have(&cluster, &[1, 2, 3], 4);
+}
+
+#[test]
+fn one_that_was_emptied_and_is_the_first_to_return_waits_for_the_rest() {
+    let mut cluster = three_with(4, &[("barnabas.unclean.restart.wait.ms", "100")]);
+    kill_all(&mut cluster);
+    empty(&cluster, 1);
+    cluster.start_broker(1);
+    cluster.until("it has said that its log is gone", || {
+        view(&cluster, 1).is_some_and(|mut partition| {
+            partition.isr_nodes.sort_unstable();
+            partition.leader_id == -1 && partition.isr_nodes == [2, 3]
+        })
+    });
+    cluster.start_broker(2);
+    until_isr_is(&cluster, &[1, 2]);
+    assert_eq!(view(&cluster, 1).unwrap().leader_id, 2);
+    cluster.start_broker(3);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    until_all_have(&cluster, &[1, 2, 3], 4);
+}

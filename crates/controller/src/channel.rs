@@ -2,8 +2,8 @@
 
 use metadata::{BrokerImage, ConfigChange};
 use protocol::messages::{
-    LeaderAndIsrRequest, LeaderAndIsrResponse, StopReplicaRequest, StopReplicaResponse,
-    UpdateMetadataRequest, UpdateMetadataResponse,
+    LeaderAndIsrRequest, LeaderAndIsrResponse, ListOffsetsRequest, ListOffsetsResponse,
+    StopReplicaRequest, StopReplicaResponse, UpdateMetadataRequest, UpdateMetadataResponse,
 };
 use std::fmt::Debug;
 use std::future::Future;
@@ -19,6 +19,9 @@ pub enum ControlRequest {
     UpdateMetadata(UpdateMetadataRequest),
     /// Stop following, or delete, these partitions.
     StopReplica(StopReplicaRequest),
+    /// Say how far these logs reach, which nobody leads: ListOffsets for the latest offset as a debugging
+    /// consumer, whom any replica answers.
+    LogEnds(ListOffsetsRequest),
 }
 
 /// What the broker answers once it has done so.
@@ -30,6 +33,8 @@ pub enum ControlResponse {
     UpdateMetadata(UpdateMetadataResponse),
     /// To `StopReplica`.
     StopReplica(StopReplicaResponse),
+    /// To `LogEnds`.
+    LogEnds(ListOffsetsResponse),
 }
 
 /// The broker did not answer: the connection broke, or it is shutting down. It may have acted.

@@ -2,7 +2,7 @@
 
 use crate::znodes::{StateNode, TopicNode};
 use metadata::BrokerImage;
-use model::{BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch};
+use model::{BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, Offset, PartitionEpoch};
 use model::{TopicId, TopicName, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,6 +12,34 @@ use std::sync::Arc;
 pub(crate) struct LiveBroker {
     pub(crate) image: Arc<BrokerImage>,
     pub(crate) epoch: BrokerEpoch,
+    /// The version of the registration's node.
+    pub(crate) version: i32,
+    /// The version of its incarnation's node, if the registration was made by a broker of ours.
+    pub(crate) incarnation: Option<i32>,
+}
+
+/// What a broker of ours says of its logs when it registers after a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogDoubt {
+    /// Logs may be missing; those that are there are whole.
+    Incomplete,
+    /// Logs may lack records at their ends that the broker had said it has: the power failed.
+    Unclean,
+}
+
+/// How far a log reaches: the leader epoch of its last record, and its end (exclusive). Of the logs of one
+/// ISR the greatest has every committed record that any of them has: within one epoch all are pieces of one
+/// log from its start, and whoever has records of a later epoch has all that was committed before that.
+pub(crate) type LogEnd = (LeaderEpoch, Offset);
+
+/// A member of an ISR whose broker came back and may lack what it had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    pub(crate) about: LogDoubt,
+    /// Answers to requests up to this one are an earlier registration's.
+    pub(crate) since: u64,
+    /// What its broker says.
+    pub(crate) log_end: Option<LogEnd>,
 }
 
 /// A topic as the store has it.
@@ -70,13 +98,17 @@ pub(crate) struct State {
     pub(crate) partition_epoch: PartitionEpoch,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     pub(crate) brokers: BTreeMap<BrokerId, LiveBroker>,
     pub(crate) topics: BTreeMap<TopicName, Topic>,
     pub(crate) names: BTreeMap<TopicId, TopicName>,
     /// Replicas of live brokers whose log directory failed.
     pub(crate) offline: BTreeSet<(BrokerId, TopicPartition)>,
+    /// Members of ISRs that may lack what they had. Each is settled when it has left the ISR, or leads.
+    pub(crate) doubts: BTreeMap<(BrokerId, TopicPartition), Doubt>,
+    /// Brokers in doubt that wait for the rest of their ISRs, which may be certain to have everything.
+    pub(crate) patient: BTreeSet<BrokerId>,
     /// Registered brokers that asked to shut down: they lead nothing new and count as gone from ISRs.
     pub(crate) leaving: BTreeSet<BrokerId>,
     /// Topics on their way out, and the brokers that still have to delete their replicas.
@@ -95,6 +127,7 @@ impl Context {
         }
         self.deleting.remove(name);
         self.offline.retain(|(_, partition)| partition.topic != *name);
+        self.doubts.retain(|(_, partition), _| partition.topic != *name);
     }
 
     pub(crate) fn partition(&self, at: &TopicPartition) -> Option<&Partition> {
@@ -125,26 +158,24 @@ impl Context {
         self.brokers.values().filter(|broker| !self.leaving.contains(&broker.image.id))
     }
 
-    /// Whether `broker` lives and has not lost its replica of `at`.
+    /// Whether `broker` lives, has not lost its replica of `at`, and has all that it is counted on for.
     pub(crate) fn is_online(&self, broker: BrokerId, at: &TopicPartition) -> bool {
-        self.is_live(broker) && self.is_whole(broker, at)
+        self.is_live(broker) && self.is_whole(broker, at) && !self.is_doubtful(broker, at)
     }
 
-    /// Whether `broker` still serves its replica of `at` though it is about to shut down.
-    fn is_lingering(&self, broker: BrokerId, at: &TopicPartition) -> bool {
-        self.leaving.contains(&broker)
-            && self.brokers.contains_key(&broker)
-            && self.is_whole(broker, at)
+    /// Whether `broker` may lack what it had of `at`.
+    pub(crate) fn is_doubtful(&self, broker: BrokerId, at: &TopicPartition) -> bool {
+        !self.doubts.is_empty() && self.doubts.contains_key(&(broker, at.clone()))
     }
 
     fn is_whole(&self, broker: BrokerId, at: &TopicPartition) -> bool {
         self.offline.is_empty() || !self.offline.contains(&(broker, at.clone()))
     }
 
-    /// The replicas of `at` that can be told something: online, or about to shut down.
+    /// The replicas of `at` that can be told something: online, in doubt, or about to shut down.
     pub(crate) fn reachable_replicas(&self, at: &TopicPartition) -> Vec<BrokerId> {
         let replicas = self.partition(at).map_or(&[][..], |partition| &partition.replicas);
-        let reachable = |id: &BrokerId| self.is_online(*id, at) || self.is_lingering(*id, at);
+        let reachable = |id: &BrokerId| self.brokers.contains_key(id) && self.is_whole(*id, at);
         replicas.iter().copied().filter(reachable).collect()
     }
 
@@ -194,7 +225,48 @@ impl Context {
         controller_epoch: ControllerEpoch,
     ) -> Option<StateNode> {
         let partition = self.partition(at)?;
-        repaired(partition, |broker| self.standing(broker, at), unclean, controller_epoch)
+        let standing = |broker| self.standing(broker, at);
+        let last_resort = |doubtful: &[BrokerId], others_may_return| {
+            self.best_in_doubt(at, doubtful, others_may_return, unclean)
+        };
+        repaired(partition, standing, last_resort, unclean, controller_epoch)
+    }
+
+    /// As [`Self::repaired`], for an unclean election that was asked for: whatever can lead does so at once, and
+    /// nobody whose broker is about to shut down.
+    pub(crate) fn elected_uncleanly(
+        &self,
+        at: &TopicPartition,
+        controller_epoch: ControllerEpoch,
+    ) -> Option<StateNode> {
+        let partition = self.partition(at)?;
+        let standing = |broker| self.standing(broker, at).unless_lingering();
+        let last_resort = |doubtful: &[BrokerId], _| {
+            self.best_in_doubt(at, doubtful, false, true).or_else(|| doubtful.first().copied())
+        };
+        repaired(partition, standing, last_resort, true, controller_epoch)
+    }
+
+    /// Who of `doubtful`, all members of the ISR, is to lead `at`, because nobody can who is certain to have
+    /// everything. `None` while that cannot be told: others are waited for, or how far their logs reach.
+    fn best_in_doubt(
+        &self,
+        at: &TopicPartition,
+        doubtful: &[BrokerId],
+        others_may_return: bool,
+        unclean: bool,
+    ) -> Option<BrokerId> {
+        let end = |id: BrokerId| self.doubts.get(&(id, at.clone())).and_then(|doubt| doubt.log_end);
+        let all_wait = doubtful.iter().all(|id| self.patient.contains(id));
+        if others_may_return && !unclean && all_wait {
+            return None;
+        }
+        let is_alone = doubtful.len() == 1 && !others_may_return;
+        if !is_alone && doubtful.iter().any(|&id| end(id).is_none()) {
+            return None;
+        }
+        // The first of those that are equal.
+        doubtful.iter().rev().copied().max_by_key(|&id| end(id))
     }
 
     /// What can be expected of `broker`'s replica of `at`.
@@ -202,6 +274,10 @@ impl Context {
         match (self.brokers.contains_key(&broker), self.is_whole(broker, at)) {
             (false, _) => Standing::Away,
             (true, false) => Standing::Broken,
+            (true, true) if self.is_doubtful(broker, at) => match self.leaving.contains(&broker) {
+                true => Standing::Away,
+                false => Standing::Doubtful,
+            },
             (true, true) if self.leaving.contains(&broker) => Standing::Lingering,
             (true, true) => Standing::Online,
         }
@@ -219,6 +295,8 @@ pub(crate) enum Standing {
     Away,
     /// Its broker lives and says that it cannot use its log, or has lost it.
     Broken,
+    /// Its broker lives, and its log may lack what it had when it was last in sync.
+    Doubtful,
 }
 
 impl Standing {
@@ -226,7 +304,7 @@ impl Standing {
     pub(crate) fn unless_lingering(self) -> Self {
         match self {
             Self::Lingering => Self::Away,
-            Self::Online | Self::Away | Self::Broken => self,
+            Self::Online | Self::Away | Self::Broken | Self::Doubtful => self,
         }
     }
 }
@@ -239,9 +317,14 @@ impl Standing {
 /// Where nobody in the ISR is online, all stay in it whose logs are not known to be gone: each of them holds
 /// what was committed, and whichever comes back first may lead. (Kafka keeps one, and waits for that.) The
 /// last one stays even if its log is gone: somebody has to say that this partition has lost its records.
+///
+/// Who is in doubt leaves the ISR where somebody else leads. Where nobody in the ISR can who is not, it is up to
+/// `last_resort`, which gets those in doubt and whether others of the ISR may return, who of them leads now;
+/// all others leave the ISR then. While that says nobody, all stay.
 pub(crate) fn repaired(
     partition: &Partition,
     standing: impl Fn(BrokerId) -> Standing,
+    last_resort: impl Fn(&[BrokerId], bool) -> Option<BrokerId>,
     unclean: bool,
     controller_epoch: ControllerEpoch,
 ) -> Option<StateNode> {
@@ -260,14 +343,25 @@ pub(crate) fn repaired(
     };
     let mut after = before.clone();
     after.isr = online(&before.isr);
+    let mut is_last_resort = false;
     if !before.leader.is_some_and(is_online) {
         let candidates = online(&partition.replicas);
         after.leader = candidates.iter().copied().find(|id| before.isr.contains(id));
         let is_lingering = |id: &BrokerId| standing(*id) == Standing::Lingering;
+        let is_doubtful = |id: &&BrokerId| standing(**id) == Standing::Doubtful;
+        let is_away = |id: &BrokerId| standing(*id) == Standing::Away;
+        let in_isr = partition.replicas.iter().filter(|id| before.isr.contains(id));
+        let doubtful: Vec<BrokerId> = in_isr.filter(is_doubtful).copied().collect();
         if let (None, Some(old)) = (after.leader, before.leader.filter(is_lingering)) {
             after.leader = Some(old);
             after.isr =
                 before.isr.iter().copied().filter(|&id| id == old || is_online(id)).collect();
+        } else if after.leader.is_none() && !doubtful.is_empty() {
+            if let Some(best) = last_resort(&doubtful, before.isr.iter().any(is_away)) {
+                is_last_resort = true;
+                (after.leader, after.isr) = (Some(best), vec![best]);
+                after.recovering |= partition.replicas.len() > 1;
+            }
         } else if let (None, true, Some(&first)) = (after.leader, unclean, candidates.first()) {
             (after.leader, after.isr, after.recovering) = (Some(first), vec![first], true);
         }
@@ -279,7 +373,7 @@ pub(crate) fn repaired(
     if after.isr.is_empty() {
         after.isr = before.isr.last().copied().into_iter().collect();
     }
-    if after == *before {
+    if after == *before && !is_last_resort {
         return None;
     }
     Some(elected(after, controller_epoch))
@@ -295,6 +389,10 @@ pub(crate) fn elected(mut node: StateNode, controller_epoch: ControllerEpoch) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn nobody(_: &[BrokerId], _: bool) -> Option<BrokerId> {
+        None
+    }
 
     fn ids(ids: &[i32]) -> Vec<BrokerId> {
         ids.iter().copied().map(BrokerId).collect()
@@ -323,7 +421,7 @@ mod tests {
             8 => Standing::Broken,
             _ => Standing::Away,
         };
-        let after = repaired(&partition, standing, unclean, ControllerEpoch(2))?;
+        let after = repaired(&partition, standing, |_, _| None, unclean, ControllerEpoch(2))?;
         assert_eq!(after.controller_epoch, ControllerEpoch(2));
         let isr = after.isr.iter().map(|id| id.0).collect();
         Some((after.leader.map_or(-1, |id| id.0), after.leader_epoch.0, isr))
@@ -371,9 +469,10 @@ mod tests {
         let partition = Partition::assigned(ids(&[1, 2, 3]));
         let epoch = ControllerEpoch(2);
         let standing = |id: BrokerId| if id.0 > 1 { Standing::Online } else { Standing::Away };
-        let state = repaired(&partition, standing, false, epoch).unwrap();
+        let state = repaired(&partition, standing, nobody, false, epoch).unwrap();
         assert_eq!((state.leader, state.isr), (Some(BrokerId(2)), ids(&[2, 3])));
-        assert_eq!(repaired(&partition, |_| Standing::Lingering, true, epoch), None);
+        let lingering = repaired(&partition, |_| Standing::Lingering, nobody, true, epoch);
+        assert_eq!(lingering, None);
     }
 
     #[test]
@@ -387,6 +486,123 @@ mod tests {
     #[test]
     fn a_partition_whose_state_cannot_be_read_is_left_alone() {
         let partition = Partition { is_unreadable: true, ..Partition::assigned(ids(&[1])) };
-        assert_eq!(repaired(&partition, |_| Standing::Online, true, ControllerEpoch(2)), None);
+        let epoch = ControllerEpoch(2);
+        assert_eq!(repaired(&partition, |_| Standing::Online, nobody, true, epoch), None);
+    }
+
+    /// A partition of brokers 1, 2 and 3. Of those in doubt each has the end of its log, if it is known.
+    #[derive(Clone)]
+    struct World(Context, TopicPartition);
+
+    impl World {
+        fn new(leader: i32, isr: &[i32], live: &[i32]) -> Self {
+            let at = TopicPartition::new("t", 0);
+            let node = StateNode {
+                leader: Some(BrokerId(leader)).filter(|id| id.0 > 0),
+                leader_epoch: LeaderEpoch(7),
+                isr: ids(isr),
+                controller_epoch: ControllerEpoch(1),
+                recovering: false,
+            };
+            let state = Some(State { node, partition_epoch: PartitionEpoch(0) });
+            let partition = Partition { state, ..Partition::assigned(ids(&[1, 2, 3])) };
+            let mut context = Context::default();
+            let id = TopicId([7; 16]);
+            let partitions = [(0, partition)].into();
+            context.insert(at.topic.clone(), Topic { id, partitions, has_partitions_node: true });
+            for &id in live {
+                let image = BrokerImage { id: BrokerId(id), rack: None, endpoints: Vec::new() };
+                let (epoch, version, incarnation) = (BrokerEpoch(1), 1, Some(0));
+                let broker = LiveBroker { image: Arc::new(image), epoch, version, incarnation };
+                context.brokers.insert(BrokerId(id), broker);
+            }
+            Self(context, at)
+        }
+
+        fn doubt(mut self, id: i32, about: LogDoubt, log_end: Option<(i32, i64)>) -> Self {
+            let log_end = log_end.map(|(epoch, end)| (LeaderEpoch(epoch), Offset(end)));
+            let doubt = Doubt { about, since: 0, log_end };
+            self.0.doubts.insert((BrokerId(id), self.1.clone()), doubt);
+            self.0.patient.insert(BrokerId(id));
+            self
+        }
+
+        fn unclean(self, id: i32, log_end: Option<(i32, i64)>) -> Self {
+            self.doubt(id, LogDoubt::Unclean, log_end)
+        }
+
+        fn impatient(mut self) -> Self {
+            self.0.patient.clear();
+            self
+        }
+
+        fn repaired(&self, unclean: bool) -> Option<(i32, Vec<i32>, bool)> {
+            let after = self.0.repaired(&self.1, unclean, ControllerEpoch(2))?;
+            let isr = after.isr.iter().map(|id| id.0).collect();
+            Some((after.leader.map_or(-1, |id| id.0), isr, after.recovering))
+        }
+    }
+
+    #[test]
+    fn who_may_lack_records_leaves_the_isr_of_whoever_does_not() {
+        let world = World::new(2, &[1, 2, 3], &[1, 2, 3]).unclean(1, None);
+        assert_eq!(world.repaired(false), Some((2, vec![2, 3], false)));
+        let world = World::new(1, &[1, 2, 3], &[1, 2, 3]).unclean(1, Some((6, 100)));
+        assert_eq!(world.repaired(false), Some((2, vec![2, 3], false)), "it led");
+        let world = World::new(1, &[1, 3], &[1, 2, 3]).unclean(1, None).unclean(2, None);
+        assert_eq!(world.repaired(false), Some((3, vec![3], false)));
+    }
+
+    #[test]
+    fn others_of_the_isr_are_waited_for_and_not_for_ever() {
+        let world = World::new(1, &[1, 2], &[1, 3]).unclean(1, Some((6, 100)));
+        assert_eq!(world.repaired(false), Some((-1, vec![1, 2], false)), "2 may have everything");
+        let waited = world.clone().impatient();
+        assert_eq!(waited.repaired(false), Some((1, vec![1], true)));
+        assert_eq!(world.repaired(true), Some((1, vec![1], true)), "sooner than one not in sync");
+        let world = World::new(1, &[1, 2], &[1, 3]).unclean(1, None).impatient();
+        assert_eq!(world.repaired(false), Some((-1, vec![1, 2], false)), "and has not said a word");
+    }
+
+    #[test]
+    fn if_all_of_the_isr_are_in_doubt_the_longest_log_leads_once_all_are_known() {
+        let world = World::new(1, &[1, 2, 3], &[1, 2, 3]).unclean(1, Some((6, 100)));
+        let two = world.clone().unclean(2, Some((6, 101)));
+        let unheard = two.clone().unclean(3, None);
+        assert_eq!(unheard.repaired(false), Some((-1, vec![1, 2, 3], false)));
+        assert_eq!(unheard.repaired(true), Some((-1, vec![1, 2, 3], false)));
+        let longest = two.clone().unclean(3, Some((5, 200)));
+        assert_eq!(longest.repaired(false), Some((2, vec![2], true)), "by epoch, then by end");
+        let equal = world.unclean(2, Some((6, 100))).unclean(3, Some((6, 99)));
+        assert_eq!(equal.repaired(false), Some((1, vec![1], true)), "the first assigned");
+    }
+
+    #[test]
+    fn who_is_alone_in_the_isr_leads_whatever_it_lacks() {
+        let world = World::new(1, &[1], &[1, 2]).unclean(1, None);
+        assert_eq!(world.repaired(false), Some((1, vec![1], true)));
+        let (mut context, at) = (world.0, world.1);
+        context.partition_mut(&at).unwrap().state.as_mut().unwrap().node.recovering = true;
+        let after = context.repaired(&at, false, ControllerEpoch(2)).unwrap();
+        assert_eq!(after.leader_epoch, LeaderEpoch(8), "a new leadership, though all else is so");
+    }
+
+    #[test]
+    fn who_may_have_lost_its_log_takes_nobody_out_of_the_isr() {
+        let world =
+            World::new(1, &[1, 2, 3], &[1]).doubt(1, LogDoubt::Incomplete, None).impatient();
+        assert_eq!(world.repaired(false), Some((-1, vec![1, 2, 3], false)));
+        let (mut context, at) = (world.0, world.1);
+        context.doubts.clear();
+        context.offline.insert((BrokerId(1), at.clone()));
+        let after = context.repaired(&at, false, ControllerEpoch(2)).unwrap();
+        assert_eq!((after.leader, after.isr), (None, ids(&[2, 3])), "its log is gone");
+    }
+
+    #[test]
+    fn an_unclean_election_that_is_asked_for_waits_for_nobody() {
+        let world = World::new(-1, &[1, 2], &[1, 3]).unclean(1, None);
+        let after = world.0.elected_uncleanly(&world.1, ControllerEpoch(2)).unwrap();
+        assert_eq!((after.leader, after.isr), (Some(BrokerId(1)), ids(&[1])));
     }
 }

@@ -34,6 +34,7 @@ pub use channel::{
     Answering, ConfigListener, ControlChannel, ControlChannels, ControlRequest, ControlResponse,
     NoAnswer,
 };
+pub use context::LogDoubt;
 pub use driver::Driver;
 pub use handle::ControllerHandle;
 pub use import::{ImportError, Imported, ImportedTopic};

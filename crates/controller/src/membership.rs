@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, DriverParts};
 use crate::{ConfigListener, ConfigRules, ControlChannels, ControllerHandle, NoSessionRecord};
-use crate::{Placement, SessionRecord, znodes};
+use crate::{LogDoubt, Placement, SessionRecord, znodes};
 use coordination::{
     CreateMode, Events, Lease, Op, Read, ReadResult, SessionHandle, Store, StoreError,
 };
@@ -57,6 +57,10 @@ pub struct ControllerSettings {
     pub leader_imbalance_interval: Duration,
     /// `barnabas.fast.failure.detection`
     pub fast_failure_detection: bool,
+    /// What this broker's logs may lack of what it had before its start.
+    pub log_doubt: Option<LogDoubt>,
+    /// `barnabas.unclean.restart.wait.ms`
+    pub unclean_restart_wait: Duration,
 }
 
 /// What the driver works with.

@@ -3,6 +3,7 @@
 //! Java ignores the order of keys and keys that it does not know; a registration that it cannot read
 //! stops a whole cluster. So: exactly Kafka's keys, numbers as numbers, and text where Kafka has text.
 
+use crate::context::LogDoubt;
 use coordination::SessionId;
 use metadata::{BrokerImage, ConfigEntity, Endpoint, SecurityProtocol};
 use model::{BrokerId, ControllerEpoch, LeaderEpoch, Timestamp, TopicId, TopicPartition};
@@ -34,11 +35,15 @@ pub(crate) const SUSPICION_PREFIX: &str = "/barnabas/suspicions/suspicion_";
 /// One node for each id that a broker of ours ever registered with; its version counts the registrations. Ours.
 pub(crate) const INCARNATIONS: &str = "/barnabas/incarnations";
 
+/// A node for each id whose broker registered without all that it may have had, until the controller has
+/// drawn the consequences. Ours.
+pub(crate) const DOUBTS: &str = "/barnabas/doubts";
+
 /// Its version counts the broker ids that were generated.
 pub(crate) const BROKER_ID_SEQUENCE: &str = "/brokers/seqid";
 
 /// What every broker creates when it starts, with null data.
-pub(crate) const PERSISTENT_PATHS: [&str; 16] = [
+pub(crate) const PERSISTENT_PATHS: [&str; 17] = [
     "/consumers",
     BROKER_IDS,
     TOPICS,
@@ -55,6 +60,7 @@ pub(crate) const PERSISTENT_PATHS: [&str; 16] = [
     "/config/ips",
     SUSPICIONS,
     INCARNATIONS,
+    DOUBTS,
 ];
 
 pub(crate) fn broker_path(id: BrokerId) -> String {
@@ -63,6 +69,10 @@ pub(crate) fn broker_path(id: BrokerId) -> String {
 
 pub(crate) fn incarnation_path(id: BrokerId) -> String {
     format!("{INCARNATIONS}/{id}")
+}
+
+pub(crate) fn doubt_path(id: BrokerId) -> String {
+    format!("{DOUBTS}/{id}")
 }
 
 pub(crate) fn topic_path(topic: &str) -> String {
@@ -568,6 +578,29 @@ pub(crate) fn parse_incarnation(data: &[u8]) -> Option<SessionId> {
 }
 
 #[derive(Serialize, Deserialize)]
+struct DoubtJson {
+    version: i32,
+    logs: String,
+}
+
+/// What a broker says of its logs.
+pub(crate) fn doubt(doubt: LogDoubt) -> Vec<u8> {
+    let logs = match doubt {
+        LogDoubt::Incomplete => "incomplete",
+        LogDoubt::Unclean => "unclean",
+    };
+    to_json(&DoubtJson { version: 1, logs: logs.into() })
+}
+
+/// What a broker says of its logs; the worst, if that cannot be read.
+pub(crate) fn parse_doubt(data: &[u8]) -> LogDoubt {
+    match from_json::<DoubtJson>(data) {
+        Some(node) if node.logs == "incomplete" => LogDoubt::Incomplete,
+        Some(_) | None => LogDoubt::Unclean,
+    }
+}
+
+#[derive(Serialize, Deserialize)]
 struct SuspicionJson {
     version: i32,
     broker: i32,
@@ -648,7 +681,11 @@ mod tests {
         for session in [SessionId(0x1000_0000_0000_0001), SessionId(-2)] {
             assert_eq!(parse_incarnation(&incarnation(session)), Some(session));
         }
+        for said in [LogDoubt::Incomplete, LogDoubt::Unclean] {
+            assert_eq!(parse_doubt(&doubt(said)), said);
+        }
         for junk in [&b""[..], b"{}", br#"{"version":1,"session":"x"}"#, b"\xff"] {
+            assert_eq!(parse_doubt(junk), LogDoubt::Unclean);
             assert_eq!((parse_incarnation(junk), parse_suspicion(junk)), (None, None));
         }
     }

@@ -24,14 +24,23 @@ pub(crate) const API: Api = api!(ListOffsetsRequest, 0..=11, list_offsets);
 
 /// `ReplicaId` of a consumer, and of a tool that looks at any replica.
 const CONSUMER: i32 = -1;
+const DEBUGGING: i32 = -2;
 const READ_UNCOMMITTED: i8 = 0;
 const READ_COMMITTED: i8 = 1;
 /// The epoch of a client that knows none; any other is compared, below 0 too.
 const NO_EPOCH: i32 = -1;
 
 fn list_offsets(broker: &Arc<Broker>, request: Request<ListOffsetsRequest>) -> Outcome {
-    let version = request.context.api_version;
-    let body = &request.body;
+    let response = answer(broker, &request.body, request.context.api_version);
+    request.respond(response)
+}
+
+/// The answer in this version.
+pub(crate) fn answer(
+    broker: &Broker,
+    body: &ListOffsetsRequest,
+    version: i16,
+) -> ListOffsetsResponse {
     let isolation = match (body.replica_id, body.isolation_level) {
         (0.., _) => Isolation::LogEnd,
         (_, READ_COMMITTED) => Isolation::LastStableOffset,
@@ -39,7 +48,9 @@ fn list_offsets(broker: &Arc<Broker>, request: Request<ListOffsetsRequest>) -> O
         // Kafka's debugging consumer sees what consumers see.
         (_, _) => Isolation::HighWatermark,
     };
-    let lookup = Lookup { broker, version, isolation, wall: broker.clock.timestamp() };
+    let any_replica = body.replica_id == DEBUGGING;
+    let wall = broker.clock.timestamp();
+    let lookup = Lookup { broker, version, isolation, any_replica, wall };
     // Version 0 has no rule against asking for several times.
     let duplicates = if version == 0 { HashSet::new() } else { duplicates(body) };
     // An isolation level that does not exist is an error that Kafka did not expect of a consumer.
@@ -77,7 +88,7 @@ fn list_offsets(broker: &Arc<Broker>, request: Request<ListOffsetsRequest>) -> O
                 .collect(),
         })
         .collect();
-    request.respond(ListOffsetsResponse { topics, ..Default::default() })
+    ListOffsetsResponse { topics, ..Default::default() }
 }
 
 fn duplicates(body: &ListOffsetsRequest) -> HashSet<(ByteString, i32)> {
@@ -98,6 +109,8 @@ struct Lookup<'a> {
     broker: &'a Broker,
     version: i16,
     isolation: Isolation,
+    /// Whether a replica that does not lead says where its own log ends.
+    any_replica: bool,
     wall: Timestamp,
 }
 
@@ -142,8 +155,13 @@ impl Lookup<'_> {
             leader_epoch: (asked.current_leader_epoch != NO_EPOCH)
                 .then_some(LeaderEpoch(asked.current_leader_epoch)),
         };
-        let found =
-            partition.offset_for(self.wall, lookup).map_err(|failure| self.code(&failure))?;
+        let is_own_end =
+            self.any_replica && query == OffsetQuery::Latest && !partition.is_led_here();
+        let found = match is_own_end {
+            true => partition.log_end(self.wall, lookup.leader_epoch).map(Some),
+            false => partition.offset_for(self.wall, lookup),
+        };
+        let found = found.map_err(|failure| self.code(&failure))?;
         let answer = ListOffsetsPartitionResponse {
             partition_index: asked.partition_index,
             ..Default::default()

@@ -129,6 +129,30 @@ impl Partition {
         }
     }
 
+    /// Whether this broker is told to lead it.
+    pub(crate) fn is_led_here(&self) -> bool {
+        self.state.lock().role.is_leader()
+    }
+
+    /// Where this replica's own log ends, whoever leads, and the epoch of its last record.
+    ///
+    /// # Errors
+    /// [`OffsetFailure`].
+    pub(crate) fn log_end(
+        &self,
+        wall: Timestamp,
+        expected: Option<LeaderEpoch>,
+    ) -> Result<Found, OffsetFailure> {
+        let mut guard = self.state.lock();
+        guard.role.check_epoch(expected)?;
+        let log = guard.open_log(self, wall)?;
+        Ok(Found {
+            offset: log.log_end_offset(),
+            timestamp: None,
+            leader_epoch: log.latest_epoch(),
+        })
+    }
+
     /// Answers ListOffsets v0: at most `max` segment starts (or the end) whose segments were last
     /// changed at or before `timestamp`, newest first.
     ///

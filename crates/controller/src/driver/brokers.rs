@@ -21,11 +21,14 @@ impl Driver {
             names.iter().filter_map(|name| name.parse().ok()).map(BrokerId).collect();
         let reads = ids.iter().map(|&id| Read::data(znodes::broker_path(id)).watched()).collect();
         let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
+        // After the registrations: whatever is read belongs to these, or to a later one.
+        let reads = ids.iter().map(|&id| Read::data(znodes::incarnation_path(id))).collect();
+        let incarnations = self.session.read_all(reads).await.map_err(Stopped::of)?;
         let listener = &self.settings.inter_broker_listener;
         let active = self.active.as_mut().ok_or(Stopped::Moved)?;
         active.unusable.retain(|id| ids.contains(id));
         let mut live = BTreeMap::new();
-        for (id, found) in ids.into_iter().zip(found) {
+        for ((id, found), incarnation) in ids.into_iter().zip(found).zip(incarnations) {
             let Ok(ReadResult::Data(data, stat)) = found else { continue };
             let image = znodes::parse_registration(id, &data.unwrap_or_default());
             let Some(image) = image.filter(|image| image.endpoint(listener).is_some()) else {
@@ -35,8 +38,13 @@ impl Driver {
                 continue;
             };
             active.unusable.remove(&id);
-            let epoch = BrokerEpoch(stat.czxid.0);
-            live.insert(id, LiveBroker { image: Arc::new(image), epoch });
+            let broker = LiveBroker {
+                image: Arc::new(image),
+                epoch: BrokerEpoch(stat.czxid.0),
+                version: stat.version,
+                incarnation: version_of(incarnation, stat.ephemeral_owner),
+            };
+            live.insert(id, broker);
         }
         Ok(live)
     }
@@ -50,6 +58,9 @@ impl Driver {
         active.senders.retain(|id, _| live.contains_key(id));
         active.stops.retain(|(id, _), _| live.contains_key(id));
         active.context.offline.retain(|(id, _)| live.contains_key(id));
+        active.context.doubts.retain(|(id, _), _| live.contains_key(id));
+        active.context.patient.retain(|id| live.contains_key(id));
+        active.doubted.retain(|id, _| live.contains_key(id));
         active.context.leaving.retain(|id| live.contains_key(id));
         for (&id, broker) in &live {
             if let Entry::Vacant(place) = active.senders.entry(id) {
@@ -80,6 +91,7 @@ impl Driver {
         }
         self.set_brokers(found);
         if !new.is_empty() {
+            self.hear_doubts(&new).await?;
             self.brokers_are_new(&new).await?;
         } else if gone.is_empty() {
             // Other endpoints.
@@ -146,4 +158,11 @@ impl Driver {
         self.send(&outbox);
         self.resume_reassignments(Some(new)).await
     }
+}
+
+/// The version of an incarnation's node, if the registration that `owner` holds was made with it.
+fn version_of(found: Result<ReadResult, StoreError>, owner: Option<SessionId>) -> Option<i32> {
+    let Ok(ReadResult::Data(Some(data), stat)) = found else { return None };
+    let session = znodes::parse_incarnation(&data)?;
+    (Some(session) == owner).then_some(stat.version)
 }

@@ -14,9 +14,13 @@ use protocol::messages::alter_partition_request::{PartitionData, TopicData};
 use protocol::messages::leader_and_isr_response::{
     LeaderAndIsrPartitionError, LeaderAndIsrTopicError,
 };
+use protocol::messages::list_offsets_request::ListOffsetsPartition;
+use protocol::messages::list_offsets_response::{
+    ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+};
 use protocol::messages::{
     AlterPartitionRequest, ControlledShutdownRequest, LeaderAndIsrRequest, LeaderAndIsrResponse,
-    StopReplicaResponse, UpdateMetadataResponse,
+    ListOffsetsRequest, ListOffsetsResponse, StopReplicaResponse, UpdateMetadataResponse,
 };
 use std::path::Path;
 use std::sync::Mutex;
@@ -100,7 +104,12 @@ impl Session for MortalSession {
 /// What brokers were told, in order. All answer at once that they have done it, but for replicas whose logs
 /// are gone (a broker's, of a topic): those are not led, nor followed as one that is in sync.
 #[derive(Clone, Debug, Default)]
-struct Brokers(Arc<Mutex<Vec<(BrokerId, ControlRequest)>>>, Arc<Mutex<BTreeSet<(i32, String)>>>);
+struct Brokers(
+    Arc<Mutex<Vec<(BrokerId, ControlRequest)>>>,
+    Arc<Mutex<BTreeSet<(i32, String)>>>,
+    /// How far logs reach of which that is asked: by broker, the leader epoch and the end.
+    Arc<Mutex<BTreeMap<i32, (i32, i64)>>>,
+);
 
 #[derive(Debug)]
 struct ToOne(BrokerId, Brokers);
@@ -132,6 +141,23 @@ impl Brokers {
     }
 }
 
+impl Brokers {
+    fn log_ends(&self, of: BrokerId, request: &ListOffsetsRequest) -> ListOffsetsResponse {
+        let (leader_epoch, offset) = self.2.lock().unwrap()[&of.0];
+        let topics = request.topics.iter().map(|topic| {
+            let end = |asked: &ListOffsetsPartition| ListOffsetsPartitionResponse {
+                partition_index: asked.partition_index,
+                leader_epoch,
+                offset,
+                ..Default::default()
+            };
+            let partitions = topic.partitions.iter().map(end).collect();
+            ListOffsetsTopicResponse { name: topic.name.clone(), partitions }
+        });
+        ListOffsetsResponse { topics: topics.collect(), ..Default::default() }
+    }
+}
+
 impl ControlChannels for Brokers {
     fn open(&self, broker: &BrokerImage) -> Arc<dyn ControlChannel> {
         Arc::new(ToOne(broker.id, self.clone()))
@@ -150,6 +176,9 @@ impl ControlChannel for ToOne {
             }
             ControlRequest::StopReplica(_) => {
                 ControlResponse::StopReplica(StopReplicaResponse::default())
+            }
+            ControlRequest::LogEnds(request) => {
+                ControlResponse::LogEnds(self.1.log_ends(self.0, request))
             }
         };
         self.1.0.lock().unwrap().push((self.0, request));
@@ -223,6 +252,11 @@ impl Cluster {
 
     /// A broker joins, and is live for the controller when this returns.
     async fn join(&mut self, id: i32) {
+        self.join_with(id, None).await;
+    }
+
+    /// As [`Self::join`], of a broker that says this of its logs.
+    async fn join_with(&mut self, id: i32, log_doubt: Option<LogDoubt>) {
         let (budget, sessions) = (Budget::default(), Arc::<Mutex<Vec<_>>>::default());
         let watched = Watched::default();
         let store = Mortal {
@@ -246,6 +280,8 @@ impl Cluster {
             leader_imbalance_percentage: 10,
             leader_imbalance_interval: Duration::from_secs(300),
             fast_failure_detection: true,
+            log_doubt,
+            unclean_restart_wait: Duration::from_secs(300),
         };
         let surroundings = Surroundings {
             channels: Arc::new(self.told.clone()),
@@ -549,7 +585,9 @@ async fn a_replica_whose_log_is_gone_leaves_the_isr_and_may_start_empty_after_th
             ControlRequest::UpdateMetadata(update) => {
                 update.topic_states.iter().find(|topic| &*topic.topic_name == "t")
             }
-            ControlRequest::LeaderAndIsr(_) | ControlRequest::StopReplica(_) => None,
+            ControlRequest::LeaderAndIsr(_)
+            | ControlRequest::StopReplica(_)
+            | ControlRequest::LogEnds(_) => None,
         });
         of_t.next().is_some_and(|topic| topic.partition_states[0].offline_replicas == offline)
     };
@@ -560,12 +598,121 @@ async fn a_replica_whose_log_is_gone_leaves_the_isr_and_may_start_empty_after_th
         .into_iter()
         .filter_map(|(to, request)| match request {
             ControlRequest::LeaderAndIsr(request) => (to.0 == 2).then_some(request),
-            ControlRequest::UpdateMetadata(_) | ControlRequest::StopReplica(_) => None,
+            ControlRequest::UpdateMetadata(_)
+            | ControlRequest::StopReplica(_)
+            | ControlRequest::LogEnds(_) => None,
         })
         .flat_map(|request| request.topic_states)
         .filter(|topic| &*topic.topic_name == "alone")
         .collect();
     assert_eq!(asked.len(), 1, "nobody else can take over: it is not asked again");
+}
+
+impl Cluster {
+    async fn is_in_doubt(&self, id: i32) -> bool {
+        self.text(&format!("/barnabas/doubts/{id}")).await.is_some()
+    }
+
+    /// All brokers but the controller are gone at once, as far as the controller can see.
+    async fn kill_at_once(&mut self, ids: [i32; 2]) {
+        // The next controller finds both gone.
+        self.kill(0).await;
+        for id in ids {
+            self.kill(id).await;
+        }
+        self.join(0).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_lack_records_is_out_of_the_isr_until_it_has_caught_up() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1]]).await;
+    // Nobody sees it away: the next controller finds it registered.
+    cluster.kill(0).await;
+    let path = "/barnabas/doubts/2";
+    cluster.observer.create(path, Some("junk".into()), CreateMode::Persistent).await.unwrap();
+    cluster.join(0).await;
+    until(async || cluster.led("t", 0).await == Some((1, 1, vec![1]))).await;
+    until(async || !cluster.is_in_doubt(2).await).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[1, 2]).await, code(ErrorCode::None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_power_failure_of_all_the_longest_log_leads_and_nobody_needs_to_be_there() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1]]).await;
+    cluster.kill_at_once([1, 2]).await;
+    until(async || cluster.led("t", 0).await == Some((-1, 1, vec![2, 1]))).await;
+    cluster.told.2.lock().unwrap().extend([(1, (0, 70)), (2, (0, 60))]);
+    cluster.join_with(2, Some(LogDoubt::Unclean)).await;
+    let asked = |cluster: &Cluster| {
+        let told = cluster.told.0.lock().unwrap();
+        told.iter().any(|(to, r)| to.0 == 2 && matches!(r, ControlRequest::LogEnds(_)))
+    };
+    until(async || asked(&cluster)).await;
+    assert_eq!(cluster.led("t", 0).await, Some((-1, 1, vec![2, 1])), "the other may have more");
+    // A clean start after that changes nothing.
+    cluster.kill(2).await;
+    cluster.join(2).await;
+    assert!(cluster.is_in_doubt(2).await);
+    assert_eq!(cluster.led("t", 0).await, Some((-1, 1, vec![2, 1])));
+    cluster.join_with(1, Some(LogDoubt::Unclean)).await;
+    until(async || cluster.led("t", 0).await == Some((1, 2, vec![1]))).await;
+    assert!(cluster.state("t", 0).await.unwrap().0.recovering);
+    until(async || !cluster.is_in_doubt(1).await && !cluster.is_in_doubt(2).await).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[1, 2]).await, code(ErrorCode::None));
+    assert!(!cluster.state("t", 0).await.unwrap().0.recovering);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_return_after_a_power_failure_is_waited_for_and_not_for_ever() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1]]).await;
+    cluster.kill_at_once([1, 2]).await;
+    cluster.told.2.lock().unwrap().insert(2, (0, 60));
+    cluster.join_with(2, Some(LogDoubt::Unclean)).await;
+    tokio::time::sleep(Duration::from_secs(290)).await;
+    assert_eq!(cluster.led("t", 0).await, Some((-1, 1, vec![2, 1])));
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    until(async || cluster.led("t", 0).await == Some((2, 2, vec![2]))).await;
+    until(async || !cluster.is_in_doubt(2).await).await;
+    // And one that has everything leads at once.
+    cluster.create("u", &[&[2, 0]]).await;
+    cluster.kill(2).await;
+    until(async || cluster.led("u", 0).await == Some((0, 1, vec![0]))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_lost_its_log_and_is_the_first_of_its_isr_to_return_does_not_keep_the_rest_out() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1]]).await;
+    cluster.create("u", &[&[2, 1]]).await;
+    cluster.kill_at_once([1, 2]).await;
+    cluster.told.1.lock().unwrap().insert((2, "t".to_owned()));
+    cluster.join_with(2, Some(LogDoubt::Incomplete)).await;
+    until(async || cluster.led("t", 0).await == Some((-1, 2, vec![1]))).await;
+    until(async || cluster.led("u", 0).await == Some((2, 2, vec![2]))).await;
+    until(async || !cluster.is_in_doubt(2).await).await;
+    cluster.join(1).await;
+    until(async || cluster.led("t", 0).await == Some((1, 3, vec![1]))).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[1, 2]).await, code(ErrorCode::None), "it starts empty");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_started_again_since_it_fetched_does_not_join_an_isr() {
+    let cluster = Cluster::start(0..=3).await;
+    cluster.create("t", &[&[1, 2, 3]]).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[1]).await, code(ErrorCode::None));
+    // A registration that the controller has not seen yet: it does not watch these.
+    let path = "/barnabas/incarnations/2";
+    let (data, _) = cluster.observer.get(path, false).await.unwrap();
+    cluster.observer.set(path, data.unwrap(), None).await.unwrap();
+    assert_eq!(cluster.alter_isr("t", 0, &[1, 2]).await, code(ErrorCode::IneligibleReplica));
+    assert_eq!(cluster.led("t", 0).await, Some((1, 0, vec![1])));
+    assert_eq!(cluster.alter_isr("t", 0, &[1, 3]).await, code(ErrorCode::None), "others may");
+    // Who is in the ISR is none that joins.
+    assert_eq!(cluster.alter_isr("t", 0, &[3, 1]).await, code(ErrorCode::None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -651,7 +798,9 @@ async fn a_broker_that_shuts_down_hands_over_first() {
     assert_eq!(cluster.led("single", 0).await, Some((2, 0, vec![2])), "nobody else has it");
     let stops = cluster.take_told().into_iter().filter_map(|(to, request)| match request {
         ControlRequest::StopReplica(stop) => Some((to.0, stop)),
-        ControlRequest::LeaderAndIsr(_) | ControlRequest::UpdateMetadata(_) => Option::None,
+        ControlRequest::LeaderAndIsr(_)
+        | ControlRequest::UpdateMetadata(_)
+        | ControlRequest::LogEnds(_) => Option::None,
     });
     let stops: Vec<_> = stops.collect();
     let [(2, stop)] = &stops[..] else { panic!("{stops:#?}") };

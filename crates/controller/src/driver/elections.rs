@@ -2,7 +2,7 @@
 
 use super::failover::StateWrite;
 use super::*;
-use crate::context::{elected, repaired};
+use crate::context::elected;
 use crate::handle::ReplyTo;
 use crate::{ElectionType, PerPartition};
 use protocol::messages::LeaderAndIsrResponse;
@@ -154,20 +154,27 @@ impl Driver {
     pub(super) async fn handle_leader_and_isr_answer(
         &mut self,
         broker: BrokerId,
+        sequence: u64,
         response: LeaderAndIsrResponse,
     ) {
         let Some(active) = &mut self.active else { return };
         let context = &mut active.context;
-        let (mut failed, mut back) = (Vec::new(), Vec::new());
+        let (mut failed, mut back, mut there) = (Vec::new(), Vec::new(), Vec::new());
         for topic in response.topics {
             let Some(name) = context.names.get(&topic.topic_id) else { continue };
             for partition in topic.partition_errors {
                 let at = TopicPartition::new(name.clone(), partition.partition_index);
                 if partition.error_code == ErrorCode::KafkaStorageError.code() {
+                    context.doubts.remove(&(broker, at.clone()));
                     if context.offline.insert((broker, at.clone())) {
                         failed.push(at);
                     }
-                } else if partition.error_code == ErrorCode::None.code()
+                    continue;
+                }
+                if response.error_code == ErrorCode::None.code() {
+                    there.push(at.clone());
+                }
+                if partition.error_code == ErrorCode::None.code()
                     && !context.offline.is_empty()
                     && context.offline.remove(&(broker, at.clone()))
                 {
@@ -175,9 +182,11 @@ impl Driver {
                 }
             }
         }
+        back.extend(self.logs_are_there(broker, sequence, there));
         if failed.is_empty() && back.is_empty() {
             return;
         }
+        let context = self.context();
         let counted_on = |context: &Context, at: &TopicPartition| {
             let state = context.partition(at).and_then(|partition| partition.state.as_ref());
             state.is_some_and(|state| state.node.isr.contains(&broker))
@@ -295,11 +304,10 @@ fn elect(
             let leader = Some(usable.ok_or_else(preferred)?);
             elected(znodes::StateNode { leader, ..state.node.clone() }, epoch)
         }
-        ElectionType::Unclean => {
-            repaired(partition, |id| context.standing(id, at).unless_lingering(), true, epoch)
-                .filter(|node| node.leader.is_some())
-                .ok_or_else(eligible)?
-        }
+        ElectionType::Unclean => context
+            .elected_uncleanly(at, epoch)
+            .filter(|node| node.leader.is_some())
+            .ok_or_else(eligible)?,
     };
     Ok((at.clone(), node, Some(state.partition_epoch)))
 }

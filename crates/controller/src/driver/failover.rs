@@ -10,6 +10,9 @@ use platform::Random;
 /// A partition, what its state node is to hold, and that node's version (`None`: there is none yet).
 pub(super) type StateWrite = (TopicPartition, StateNode, Option<PartitionEpoch>);
 
+/// A write, and what else must be so.
+pub(super) type CheckedWrite = (StateWrite, Vec<Op>);
+
 /// Something that was told through the store: its node's path, and what it says if it can be read.
 pub(super) type Notification = (String, Option<bytes::Bytes>);
 
@@ -19,16 +22,19 @@ impl Driver {
         let id = self.settings.broker.id;
         let path = znodes::broker_path(id);
         let incarnation = znodes::incarnation_path(id);
+        self.doubt_unless_last().await?;
         self.remember_session();
         loop {
             let data =
                 znodes::registration(&self.settings.broker, self.surroundings.clock.timestamp());
+            // Nobody may count on this broker before it is known what it may lack.
+            let mut ops = self.doubt_ops().await?;
             // Created empty and set at once, because the answer to the second has the node's `Stat`.
-            let ops = vec![
+            ops.extend([
                 Op::set(&incarnation, znodes::incarnation(self.session.id())),
                 Op::create_ephemeral(&path, None),
                 Op::set_if(&path, data, 0),
-            ];
+            ]);
             match self.session.multi(ops).await {
                 Ok(results) => {
                     let Some(OpResult::Set(stat)) = results.last() else {
@@ -39,6 +45,12 @@ impl Driver {
                 }
                 Err(StoreError::NoNode(missing)) if missing == incarnation => {
                     self.session.create_parents(&incarnation).await?;
+                    continue;
+                }
+                // The controller has just acted on an earlier doubt.
+                Err(StoreError::NoNode(node) | StoreError::BadVersion(node))
+                    if node == znodes::doubt_path(id) =>
+                {
                     continue;
                 }
                 Err(StoreError::NodeExists(_) | StoreError::MayHaveBeenApplied) => {}
@@ -60,6 +72,8 @@ impl Driver {
                 None => {}
             }
         }
+        // What this process writes from here on is there as long as it is.
+        self.doubt = None;
         // Left for the case that somebody removes it.
         self.session.exists(&path, true).await?;
         tracing::info!(broker = %id, broker_epoch = %self.broker_epoch(), "registered");
@@ -250,6 +264,8 @@ impl Driver {
         self.set_brokers(brokers);
         self.load_topics().await?;
         self.load_deletions().await?;
+        let all = self.context().brokers.keys().copied().collect();
+        self.hear_doubts(&all).await?;
         if self.context().brokers.len() > 1 {
             // Brokers must know which brokers live before they are told to follow one.
             let mut outbox = Outbox::default();
@@ -435,6 +451,7 @@ impl Driver {
                     if let Some(state) = context.partition(&at).and_then(|p| p.state.as_ref())
                         && state.node.recovering
                     {
+                        // It may also be that nothing is lost: whoever leads says what it has.
                         tracing::warn!(partition = %at, leader = ?state.node.leader, leader_epoch = %state.node.leader_epoch, "unclean election: what only other replicas had is lost");
                     }
                     outbox.lead(&at, told, is_new.contains(&at));
@@ -476,6 +493,7 @@ impl Driver {
                 partition.has_node = exists(node);
                 take_state(partition, &at.topic, at.partition, state, epoch);
             }
+            self.settle_doubts(at, None);
         }
         Ok(())
     }
@@ -485,11 +503,20 @@ impl Driver {
         &mut self,
         writes: Vec<StateWrite>,
     ) -> Result<Vec<(TopicPartition, Result<(), StoreError>)>, Stopped> {
-        let mut groups: Vec<(Vec<StateWrite>, Vec<Op>)> = Vec::new();
+        let writes = writes.into_iter().map(|write| (write, Vec::new()));
+        self.write_checked_states(writes.collect()).await
+    }
+
+    /// As [`Self::write_states`], each also on condition of what goes with it.
+    pub(super) async fn write_checked_states(
+        &mut self,
+        writes: Vec<CheckedWrite>,
+    ) -> Result<Vec<(TopicPartition, Result<(), StoreError>)>, Stopped> {
+        let mut groups: Vec<(Vec<CheckedWrite>, Vec<Op>)> = Vec::new();
         let mut made: BTreeSet<TopicName> = BTreeSet::new();
         let mut size = usize::MAX;
-        for write in writes {
-            let ops = self.state_ops(&write, &mut made);
+        for (write, checks) in writes {
+            let ops = [checks.clone(), self.state_ops(&write, &mut made)].concat();
             let ops_size: usize = ops.iter().map(Op::size).sum();
             if size.saturating_add(ops_size) > MAX_TRANSACTION_BYTES {
                 groups.push(Default::default());
@@ -497,7 +524,7 @@ impl Driver {
             }
             size += ops_size;
             let group = groups.last_mut().expect("pushed above");
-            group.0.push(write);
+            group.0.push((write, checks));
             group.1.extend(ops);
         }
         let (groups, transactions): (Vec<_>, Vec<_>) = groups.into_iter().unzip();
@@ -506,18 +533,20 @@ impl Driver {
         for (group, result) in groups.into_iter().zip(results) {
             match result {
                 Ok(results) => {
-                    for (write, version) in group.into_iter().zip(state_versions(&results)) {
+                    let versions = state_versions(&results);
+                    for ((write, _), version) in group.into_iter().zip(versions) {
                         outcome.push((write.0.clone(), Ok(())));
                         self.note_state(write, version);
                     }
                 }
                 Err(error) if group.len() == 1 => {
-                    outcome.extend(group.into_iter().map(|w| (w.0, Err(error.clone()))));
+                    outcome.extend(group.into_iter().map(|(w, _)| (w.0, Err(error.clone()))));
                 }
                 // One of them is not as we know it; the others need not suffer.
                 Err(_) => {
-                    for write in group {
+                    for (write, checks) in group {
                         let ops = self.state_ops(&write, &mut BTreeSet::new());
+                        let ops = [checks, ops].concat();
                         let at = write.0.clone();
                         match self.commit_one(ops).await {
                             Ok(results) => {
@@ -561,9 +590,11 @@ impl Driver {
         if let Some(topic) = context.topics.get_mut(&at.topic) {
             topic.has_partitions_node = true;
         }
+        let leader = node.leader;
         if let Some(partition) = context.partition_mut(&at) {
             partition.state = Some(State { node, partition_epoch: PartitionEpoch(version) });
         }
+        self.settle_doubts(&at, leader);
     }
 
     /// What to do when a step ends early.

@@ -1,6 +1,6 @@
 //! AlterPartition: leaders ask, the controller writes (KIP-497, KIP-841, KIP-903).
 
-use super::failover::StateWrite;
+use super::failover::{CheckedWrite, StateWrite};
 use super::*;
 use crate::context::State;
 use crate::znodes::StateNode;
@@ -37,7 +37,7 @@ impl Driver {
             return refused(ErrorCode::StaleBrokerEpoch);
         }
         let mut answers: Vec<(TopicData, Vec<Answer>)> = Vec::new();
-        let mut writes: Vec<StateWrite> = Vec::new();
+        let mut writes: Vec<CheckedWrite> = Vec::new();
         // A topic without partitions is not answered, as in Kafka.
         for topic in request.topics.into_iter().filter(|topic| !topic.partitions.is_empty()) {
             let name = match version >= WITH_TOPIC_IDS {
@@ -52,7 +52,7 @@ impl Driver {
                 );
                 let planned = match &name {
                     None => Err(ErrorCode::UnknownTopicId),
-                    Some(_) if writes.iter().any(|write| write.0 == at) => {
+                    Some(_) if writes.iter().any(|(write, _)| write.0 == at) => {
                         Err(ErrorCode::InvalidUpdateVersion)
                     }
                     Some(_) => plan(context, &at, asked, asker, version, epoch),
@@ -60,7 +60,10 @@ impl Driver {
                 results.push((
                     at,
                     planned.map(|write| {
-                        writes.extend(write);
+                        writes.extend(write.map(|write| {
+                            let checks = joiners_are_the_same(context, &write);
+                            (write, checks)
+                        }));
                     }),
                 ));
             }
@@ -71,7 +74,7 @@ impl Driver {
             };
             answers.push((answer, results));
         }
-        let written = match self.write_states(writes).await {
+        let written = match self.write_checked_states(writes).await {
             Ok(written) => written,
             Err(stopped) => {
                 let code = match &stopped {
@@ -84,7 +87,9 @@ impl Driver {
         };
         let failed: BTreeMap<TopicPartition, ErrorCode> = written
             .iter()
-            .filter_map(|(at, result)| Some((at.clone(), write_error(result.as_ref().err()?))))
+            .filter_map(|(at, result)| {
+                Some((at.clone(), write_error(result.as_ref().err()?, version)))
+            })
             .collect();
         let stale: Vec<_> = failed.keys().cloned().collect();
         if let Err(stopped) = self.refresh_states(&stale).await {
@@ -209,10 +214,7 @@ fn plan(
             || known.isr.contains(&id) && id == asker
     };
     if !members.iter().all(is_eligible) {
-        return Err(match version >= WITH_TOPIC_IDS {
-            true => ErrorCode::IneligibleReplica,
-            false => ErrorCode::OperationNotAttempted,
-        });
+        return Err(ineligible(version));
     }
     // Kafka trusts whoever asks with the right epochs; we do not lose a leader or write what cannot be.
     let is_possible = is_leader
@@ -227,8 +229,39 @@ fn plan(
     Ok(Some((at.clone(), node, Some(partition_epoch))))
 }
 
-fn write_error(error: &StoreError) -> ErrorCode {
+/// What must still be so when a grown ISR is written: those who join are registered as their leader saw them
+/// fetch. One that started again meanwhile may have lost what it fetched (KIP-903). Who is known to be a broker of
+/// Apache's is only checked for being there: its node's version does not tell its registrations apart.
+fn joiners_are_the_same(context: &Context, write: &StateWrite) -> Vec<Op> {
+    let (at, node, _) = write;
+    let known = context.partition(at).and_then(|partition| partition.state.as_ref());
+    let joins = |id: &&BrokerId| known.is_none_or(|known| !known.node.isr.contains(id));
+    let mut checks = Vec::new();
+    for &id in node.isr.iter().filter(joins) {
+        let Some(broker) = context.brokers.get(&id) else { continue };
+        if let Some(version) = broker.incarnation {
+            checks.push(Op::check(znodes::incarnation_path(id), version));
+        }
+        checks.push(Op::check(znodes::broker_path(id), broker.version));
+    }
+    checks
+}
+
+/// What a leader is told whose proposal has a member that may not be in an ISR.
+fn ineligible(version: i16) -> ErrorCode {
+    match version >= WITH_TOPIC_IDS {
+        true => ErrorCode::IneligibleReplica,
+        false => ErrorCode::OperationNotAttempted,
+    }
+}
+
+fn write_error(error: &StoreError, version: i16) -> ErrorCode {
+    let is_of_a_broker =
+        |path: &str| path.starts_with(znodes::INCARNATIONS) || path.starts_with(znodes::BROKER_IDS);
     match error {
+        StoreError::BadVersion(path) | StoreError::NoNode(path) if is_of_a_broker(path) => {
+            ineligible(version)
+        }
         StoreError::BadVersion(_) => ErrorCode::InvalidUpdateVersion,
         StoreError::NoNode(_) => ErrorCode::UnknownTopicOrPartition,
         StoreError::NodeExists(_)

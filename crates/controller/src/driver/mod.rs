@@ -5,6 +5,7 @@
 
 mod brokers;
 mod configs;
+mod doubts;
 mod elections;
 mod failover;
 mod isr;
@@ -14,7 +15,7 @@ mod shutdown;
 mod suspicions;
 mod topics;
 
-use crate::context::{Context, LiveBroker};
+use crate::context::{Context, LiveBroker, LogDoubt};
 use crate::handle::Command;
 use crate::membership::{ControllerError, ControllerSettings, CurrentSession, Surroundings};
 use crate::outbox::Outbox;
@@ -82,6 +83,8 @@ pub struct Driver {
     dynamic_unclean: [Option<bool>; 2],
     /// Topics (`None`: all) whose offline partitions may have a leader that is not in sync since just now.
     newly_unclean: BTreeSet<Option<TopicName>>,
+    /// What this broker says of its logs when it registers; nothing once it has.
+    doubt: Option<LogDoubt>,
     /// Whether a log directory of this broker failed while the store could not be told.
     is_log_dir_unannounced: bool,
     /// When to look at everything again, because the store refused something that must not be left.
@@ -111,6 +114,10 @@ struct Active {
     suspicions: suspicions::Suspicions,
     /// Brokers whose registration was removed, and until when they may take to notice.
     removed: BTreeMap<BrokerId, Instant>,
+    /// Brokers whose doubts are not all settled, with the versions of their incarnations' nodes.
+    doubted: BTreeMap<BrokerId, i32>,
+    /// Until when brokers in doubt wait for others.
+    patience: BTreeMap<BrokerId, Instant>,
     /// When to look whether leaders are where they are preferred; never, if they are not balanced.
     balance_at: Option<Instant>,
 }
@@ -130,6 +137,8 @@ impl Active {
             legacy_reassignments: BTreeMap::new(),
             suspicions: BTreeMap::new(),
             removed: BTreeMap::new(),
+            doubted: BTreeMap::new(),
+            patience: BTreeMap::new(),
             balance_at: None,
         }
     }
@@ -285,6 +294,7 @@ impl Driver {
             commands,
             reports,
             report_to,
+            doubt: settings.log_doubt,
             settings,
             surroundings,
             active: None,
@@ -349,6 +359,7 @@ impl Driver {
             if self.dirty.is_urgent() {
                 self.handle_urgent().await?;
             }
+            self.withdraw_settled_doubts().await;
             self.finish_waiters();
         }
     }
@@ -362,7 +373,9 @@ impl Driver {
         let balance_at = self.active.as_ref().and_then(|active| active.balance_at);
         let waiting = self.waiters.iter().map(|waiter| waiter.deadline);
         let removed = self.active.iter().flat_map(|active| active.removed.values().copied());
-        let deadline = waiting.chain(balance_at).chain(removed).chain(self.look_again_at).min();
+        let patience = self.active.iter().flat_map(|active| active.patience.values().copied());
+        let deadlines = waiting.chain(balance_at).chain(removed).chain(patience);
+        let deadline = deadlines.chain(self.look_again_at).min();
         let idle = self.dirty.has_topics();
         tokio::select! {
             biased;
@@ -385,6 +398,7 @@ impl Driver {
         }
         let mut removed = self.active.iter().flat_map(|active| active.removed.values());
         self.dirty.brokers |= removed.any(|until| *until <= now);
+        self.lose_patience(now).await;
         let balance_at = self.active.as_ref().and_then(|active| active.balance_at);
         if balance_at.is_some_and(|at| at <= now) {
             self.balance_leaders().await;
@@ -502,10 +516,14 @@ impl Driver {
         }
         match report.response {
             ControlResponse::LeaderAndIsr(response) => {
-                self.handle_leader_and_isr_answer(report.broker, response).await;
+                let sequence = report.sequence;
+                self.handle_leader_and_isr_answer(report.broker, sequence, response).await;
             }
             ControlResponse::StopReplica(response) => {
                 self.handle_stop_replica_answer(report.broker, report.sequence, response).await;
+            }
+            ControlResponse::LogEnds(response) => {
+                self.handle_log_ends(report.broker, report.sequence, response).await;
             }
             ControlResponse::UpdateMetadata(_) => {}
         }

@@ -60,6 +60,9 @@ impl ControlChannel for Fake {
             ControlRequest::StopReplica(_) => {
                 ControlResponse::StopReplica(StopReplicaResponse::default())
             }
+            ControlRequest::LogEnds(_) => {
+                ControlResponse::LogEnds(protocol::messages::ListOffsetsResponse::default())
+            }
         };
         self.0.told.lock().unwrap().push(request);
         Box::pin(std::future::ready(Ok(response)))
@@ -148,6 +151,8 @@ impl Cluster {
             leader_imbalance_percentage: 10,
             leader_imbalance_interval: Duration::from_secs(300),
             fast_failure_detection: true,
+            log_doubt: None,
+            unclean_restart_wait: Duration::from_secs(300),
         };
         let surroundings = Surroundings {
             channels: Arc::new(fake.clone()),

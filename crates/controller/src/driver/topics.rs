@@ -104,8 +104,13 @@ impl Driver {
         for (id, found) in ids.into_iter().zip(self.session.read_all(reads).await?) {
             let Ok(ReadResult::Data(Some(data), stat)) = found else { continue };
             if let Some(image) = znodes::parse_registration(id, &data) {
-                let epoch = BrokerEpoch(stat.czxid.0);
-                context.brokers.insert(id, LiveBroker { image: Arc::new(image), epoch });
+                let broker = LiveBroker {
+                    image: Arc::new(image),
+                    epoch: BrokerEpoch(stat.czxid.0),
+                    version: stat.version,
+                    incarnation: None,
+                };
+                context.brokers.insert(id, broker);
             }
         }
         let id = TopicId::ZERO;
@@ -304,7 +309,7 @@ impl Driver {
                     true => Standing::Online,
                     false => Standing::Away,
                 };
-                let new = crate::context::repaired(partition, live, false, epoch);
+                let new = crate::context::repaired(partition, live, |_, _| None, false, epoch);
                 let Some(node) = new else {
                     continue;
                 };

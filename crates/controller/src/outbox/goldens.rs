@@ -40,12 +40,15 @@ fn settings(controller: i32) -> ControllerSettings {
         leader_imbalance_percentage: 10,
         leader_imbalance_interval: Duration::from_secs(300),
         fast_failure_detection: true,
+        log_doubt: None,
+        unclean_restart_wait: Duration::from_secs(300),
     }
 }
 
 fn live(context: &mut Context, id: i32, endpoints: Vec<Endpoint>, rack: Option<&str>) {
     let image = BrokerImage { id: BrokerId(id), rack: rack.map(str::to_owned), endpoints };
-    let broker = LiveBroker { image: Arc::new(image), epoch: BrokerEpoch(-1) };
+    let epoch = BrokerEpoch(-1);
+    let broker = LiveBroker { image: Arc::new(image), epoch, version: 1, incarnation: None };
     context.brokers.insert(BrokerId(id), broker);
 }
 
@@ -119,7 +122,9 @@ fn leader_and_isr_is_as_apaches() {
         let sent = outbox.requests(&context, &settings(golden.controller_id), epoch);
         let sent = sent.into_iter().find_map(|(to, request)| match request {
             ControlRequest::LeaderAndIsr(request) => (to == receiver).then_some(request),
-            ControlRequest::UpdateMetadata(_) | ControlRequest::StopReplica(_) => None,
+            ControlRequest::UpdateMetadata(_)
+            | ControlRequest::StopReplica(_)
+            | ControlRequest::LogEnds(_) => None,
         });
         let mut sent = sent.unwrap();
         // Order means nothing here: Java's is that of its hash maps.

@@ -30,6 +30,11 @@ pub(super) const AREA: Area = Area {
         /// Kafka does; `classic` puts partition i on broker i mod n and its replica j on broker (i + j) mod n, brokers sorted by id.
         "barnabas.replica.placement": String = Some("kafka"), OneOf(&["kafka", "classic"]), Low, ReadOnly, Honoured, ours;
 
+        /// How long the controller waits for the rest of a partition's in-sync replicas, if those that are there came back after a
+        /// power failure and may lack their last records. Whoever returns in this time and was stopped cleanly leads; if nobody
+        /// does, whoever has the longest log. Kafka elects at once. 5 minutes are what KIP-966 waits.
+        "barnabas.unclean.restart.wait.ms": Long = Some("300000"), AtLeast(0), Medium, ReadOnly, Honoured, ours;
+
         /// Whom to authenticate to ZooKeeper as, by SASL DIGEST-MD5: what the section `Client` of a JAAS file has between its
         /// braces (`org.apache.zookeeper.server.auth.DigestLoginModule required username="..." password="...";`). Takes the
         /// place of the file that `-Djava.security.auth.login.config` gives to Kafka.

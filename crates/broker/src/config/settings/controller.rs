@@ -16,6 +16,8 @@ pub struct ControllerSettings {
     pub leader_imbalance_per_broker_percentage: i32,
     /// `unclean.leader.election.enable`: for topics that do not say otherwise.
     pub unclean_leader_election: bool,
+    /// `barnabas.unclean.restart.wait.ms`
+    pub unclean_restart_wait: Duration,
 }
 
 impl ControllerSettings {
@@ -29,6 +31,7 @@ impl ControllerSettings {
             leader_imbalance_per_broker_percentage: values
                 .i32("leader.imbalance.per.broker.percentage"),
             unclean_leader_election: values.boolean("unclean.leader.election.enable"),
+            unclean_restart_wait: values.millis("barnabas.unclean.restart.wait.ms"),
         }
     }
 }
