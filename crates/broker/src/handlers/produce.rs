@@ -293,8 +293,10 @@ impl Progress {
             None => validate::validate(&records, &rules),
         }
         .map_err(|error| Failure::invalid(error, &partition))?;
-        if let Some(at) = validated.log_append_time {
-            self.state.lock().place(slot).log_append_time_ms = at.0;
+        if let Some(at) = validated.log_append_time
+            && let Some(place) = self.state.lock().place(slot)
+        {
+            place.log_append_time_ms = at.0;
         }
         let append = Append {
             validated,
@@ -344,7 +346,7 @@ impl Progress {
         }
         match result {
             Ok(appended) => {
-                let place = state.place(slot);
+                let Some(place) = state.place(slot) else { return };
                 place.error_code = 0;
                 if let Some(appended) = appended {
                     place.fill(&appended);
@@ -404,14 +406,9 @@ impl AppendListener for Progress {
     }
 
     fn awaits_replicas(self: Arc<Self>, slot: u32, appended: Appended) {
-        let mut state = self.state.lock();
-        let place = state.place(slot);
-        place.fill(&appended);
-        place.error_code = ErrorCode::RequestTimedOut.code();
-        if std::mem::replace(&mut state.has_deadline, true) {
+        if !self.state.lock().awaits_replicas(slot, &appended) {
             return;
         }
-        drop(state);
         let deadline = self.context.received_at + self.timeout;
         let progress = Arc::downgrade(&self);
         self.broker.timers.schedule(deadline, move || {
@@ -425,8 +422,7 @@ impl AppendListener for Progress {
 impl Progress {
     fn location(&self, slot: u32) -> Option<(String, i32)> {
         let mut state = self.state.lock();
-        state.responder.as_ref()?;
-        let index = state.place(slot).index;
+        let index = state.place(slot)?.index;
         let mut rest = slot as usize;
         for topic in &state.response.responses {
             match rest.checked_sub(topic.partition_responses.len()) {
@@ -443,16 +439,33 @@ impl Progress {
 }
 
 impl State {
-    /// The answer for the partition that is number `slot` in the request.
-    fn place(&mut self, slot: u32) -> &mut PartitionProduceResponse {
+    /// The answer for the partition that is number `slot` in the request; `None` once the request is
+    /// answered, which its deadline may do at any time, with other partitions not even begun.
+    fn place(&mut self, slot: u32) -> Option<&mut PartitionProduceResponse> {
         let mut rest = slot as usize;
-        for topic in &mut self.response.responses {
+        let mut topics = self.response.responses.iter_mut().peekable();
+        topics.peek()?;
+        for topic in topics {
             match rest.checked_sub(topic.partition_responses.len()) {
                 Some(next) => rest = next,
-                None => return &mut topic.partition_responses[rest],
+                None => return Some(&mut topic.partition_responses[rest]),
             }
         }
         unreachable!("slot {slot} is one of the request's partitions")
+    }
+
+    /// Notes what the deadline answers for this partition, unless the append has ended already: it is
+    /// told without locks, and a follower's fetch on another thread may be faster. Whether this is the
+    /// first that waits, so that the request needs its deadline.
+    fn awaits_replicas(&mut self, slot: u32, appended: &Appended) -> bool {
+        let Some(place) = self.place(slot) else { return false };
+        // Either is set by an end.
+        if place.error_code != 0 || place.base_offset != -1 {
+            return false;
+        }
+        place.fill(appended);
+        place.error_code = ErrorCode::RequestTimedOut.code();
+        !std::mem::replace(&mut self.has_deadline, true)
     }
 
     fn fail(&mut self, slot: u32, failure: Failure, version: i16) {
@@ -460,7 +473,7 @@ impl State {
         // Version 4 is how clients say that they know KAFKA_STORAGE_ERROR.
         let is_unknown = failure.code == ErrorCode::KafkaStorageError && version <= 3;
         let code = if is_unknown { ErrorCode::NotLeaderOrFollower } else { failure.code };
-        let place = self.place(slot);
+        let Some(place) = self.place(slot) else { return };
         place.error_code = code.code();
         place.base_offset = -1;
         place.log_append_time_ms = -1;
@@ -534,5 +547,56 @@ impl Fill for PartitionProduceResponse {
         if let Some(timestamp) = appended.duplicate_of {
             self.log_append_time_ms = timestamp.0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Offset;
+
+    fn state(partitions: usize) -> State {
+        let place = PartitionProduceResponse { base_offset: -1, ..Default::default() };
+        let topic = TopicProduceResponse {
+            partition_responses: vec![place; partitions],
+            ..Default::default()
+        };
+        let response = ProduceResponse { responses: vec![topic], ..Default::default() };
+        State { responder: None, response, missing: partitions, failed: false, has_deadline: false }
+    }
+
+    fn appended(first_offset: i64) -> Appended {
+        Appended {
+            first_offset: Offset(first_offset),
+            last_offset: Offset(first_offset),
+            log_start_offset: Offset(0),
+            duplicate_of: None,
+        }
+    }
+
+    /// Seen under kill -9 of leaders: the broker ended with "slot 0 is one of the request's partitions".
+    #[test]
+    fn an_append_that_followers_have_before_its_writer_says_that_it_waits_stays_acknowledged() {
+        let mut answered = state(1);
+        answered.response = ProduceResponse::default();
+        assert!(!answered.awaits_replicas(0, &appended(7)), "all was answered meanwhile");
+
+        let mut begun = state(2);
+        begun.place(0).unwrap().fill(&appended(7));
+        assert!(!begun.awaits_replicas(0, &appended(7)), "this one has ended");
+        assert_eq!(begun.place(0).unwrap().error_code, 0);
+        assert!(
+            begun.awaits_replicas(1, &appended(3)),
+            "the other one waits and needs the deadline"
+        );
+        assert_eq!(begun.place(1).unwrap().error_code, ErrorCode::RequestTimedOut.code());
+    }
+
+    #[test]
+    fn what_ends_after_the_deadline_changes_nothing() {
+        let mut answered = state(2);
+        answered.response = ProduceResponse::default();
+        answered.fail(1, ErrorCode::NotLeaderOrFollower.into(), 9);
+        assert!(answered.place(0).is_none());
     }
 }
