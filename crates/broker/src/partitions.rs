@@ -95,6 +95,12 @@ impl Partitions {
         self.by_id.shard(&id).load().get(&id)?.partition(index).cloned()
     }
 
+    /// The partitions of `topic` that are hosted here.
+    pub(crate) fn of_topic(&self, topic: &str) -> Vec<Arc<Partition>> {
+        let hosted = self.by_name.shard(topic).load();
+        hosted.get(topic).map_or_else(Vec::new, |hosted| hosted.partitions.clone())
+    }
+
     /// Whether a partition of the topic called `topic` is on this broker.
     pub(crate) fn hosts(&self, topic: &str) -> bool {
         self.by_name.shard(topic).load().contains_key(topic)

@@ -11,12 +11,15 @@ use protocol::ErrorCode;
 use protocol::messages::MetadataRequest;
 use protocol::messages::create_topics_request::CreatableTopic;
 use protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use protocol::messages::describe_configs_request::DescribeConfigsResource;
 use protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use protocol::messages::fetch_response::PartitionData;
 use protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
 };
-use protocol::messages::{DeleteRecordsRequest, FetchRequest, IncrementalAlterConfigsRequest};
+use protocol::messages::{
+    DeleteRecordsRequest, DescribeConfigsRequest, FetchRequest, IncrementalAlterConfigsRequest,
+};
 use protocol::records::Batches;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -508,4 +511,68 @@ fn leaders_die_one_after_the_other_and_nothing_acknowledged_is_lost() {
         assert_eq!(stored.get(offset), Some(value), "offset {offset} was acknowledged");
     }
     assert_replicas_equal(&cluster);
+}
+
+/// What the brokers in `asked` tell of replica `replica` of partition 0: what, and the value.
+fn out_of_sync(cluster: &Cluster, asked: &[i32], replica: i32) -> BTreeMap<String, String> {
+    let mut told = BTreeMap::new();
+    for &id in asked {
+        let resource = DescribeConfigsResource {
+            resource_type: 2,
+            resource_name: TOPIC.into(),
+            configuration_keys: Some(vec!["barnabas.out.of.sync".into()]),
+        };
+        let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+        let answer = cluster.ask(id, &request).results.remove(0);
+        assert_eq!(answer.error_code, 0);
+        for config in answer.configs {
+            let mine = format!("barnabas.out.of.sync.0.{replica}.");
+            if let Some(what) = config.name.strip_prefix(&mine) {
+                told.insert(what.to_owned(), config.value.unwrap().to_string());
+            }
+        }
+    }
+    told
+}
+
+#[test]
+fn who_is_not_in_sync_is_told_with_how_far_since_when_and_why_until_it_is_back() {
+    let mut cluster = Cluster::start(3, QUICK);
+    create(&cluster, 1, 3, &[]);
+    let leads = leader(&cluster);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    assert_eq!(produce(&cluster, leads, -1, 20_000, b"one").0, ErrorCode::None);
+    let controls = cluster.controller().unwrap();
+    let lags = cluster.running().into_iter().find(|id| ![leads, controls].contains(id)).unwrap();
+    assert_eq!(out_of_sync(&cluster, &[1, 2, 3], lags), BTreeMap::new());
+    let begin = SystemClock::new().timestamp().0;
+    cluster.crash_broker(lags);
+    let rest: Vec<_> = cluster.running();
+    assert_eq!(produce(&cluster, leads, -1, 20_000, b"two").0, ErrorCode::None);
+    assert_eq!(produce(&cluster, leads, -1, 20_000, b"three").0, ErrorCode::None);
+    until_isr_is(&cluster, &rest);
+    let told = out_of_sync(&cluster, &[leads], lags);
+    assert_eq!((&*told["end.offset"], &*told["behind"]), ("1", "2"), "the leader tells how far");
+    let told = out_of_sync(&cluster, &[controls], lags);
+    assert_eq!(told["cause"], "lagged", "the controller tells why");
+    let left: i64 = told["left.ms"].parse().unwrap();
+    assert!((begin..=SystemClock::new().timestamp().0).contains(&left), "{left} since {begin}");
+    // Its death changes nothing in why it left; a broker whose session ends in sync leaves for that.
+    cluster.expire_session(lags);
+    cluster.start_broker(lags);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    assert_eq!(out_of_sync(&cluster, &[1, 2, 3], lags), BTreeMap::new(), "it is back");
+    cluster.crash_broker(lags);
+    cluster.expire_session(lags);
+    until_isr_is(&cluster, &rest);
+    assert_eq!(out_of_sync(&cluster, &rest, lags)["cause"], "session-ended");
+    // Nobody is told who does not ask by name.
+    let resource = DescribeConfigsResource {
+        resource_type: 2,
+        resource_name: TOPIC.into(),
+        configuration_keys: None,
+    };
+    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let all = cluster.ask(leads, &request).results.remove(0).configs;
+    assert!(!all.iter().any(|config| config.name.contains("out.of.sync")));
 }

@@ -1,5 +1,6 @@
 //! `barnabas cluster`: the brokers, the controller, and who leads and holds each partition.
 
+use crate::out_of_sync::{OutOfSync, out_of};
 use crate::session::{Failure, Target, ids, run, say, say_json, table};
 use clap::Args;
 use client::{Client, ClientError};
@@ -16,7 +17,8 @@ use std::time::Duration;
 /// Cursor home, and everything below it cleared: a view is drawn over the one before.
 const OVER_THE_LAST: &str = "\x1b[H\x1b[J";
 
-/// Show the brokers, the controller, and per partition its leader, replicas and who is in sync.
+/// Show the brokers, the controller, per partition its leader, replicas and who is in sync, and of replicas that are
+/// not, how far behind they are, since when and why.
 ///
 /// What is shown is what the broker that was asked knows.
 #[derive(Args, Debug)]
@@ -52,14 +54,14 @@ impl Cluster {
             if !self.watch {
                 let client = self.target.connect().await?;
                 let answer = self.look(&client).await?;
-                return if self.json { say_json(&as_json(&answer)) } else { say(text(&answer)) };
+                return if self.json { say_json(&answer.as_json()) } else { say(answer.text()) };
             }
             let mut client = None;
             let mut shown = String::new();
             loop {
                 let view = match self.next(&mut client).await {
-                    Ok(answer) if self.json => as_json(&answer).to_string(),
-                    Ok(answer) => text(&answer),
+                    Ok(answer) if self.json => answer.as_json().to_string(),
+                    Ok(answer) => answer.text(),
                     Err(error) if self.json => json!({ "error": error.to_string() }).to_string(),
                     Err(error) => format!("no broker answers: {error}"),
                 };
@@ -73,7 +75,7 @@ impl Cluster {
     }
 
     /// The state now, from a client that is made anew once nobody answers it.
-    async fn next(&self, client: &mut Option<Client>) -> Result<MetadataResponse, ClientError> {
+    async fn next(&self, client: &mut Option<Client>) -> Result<View, ClientError> {
         let asked = match client.take() {
             Some(known) => known,
             None => self.target.try_connect().await?,
@@ -87,7 +89,7 @@ impl Cluster {
         Ok(answer)
     }
 
-    async fn look(&self, client: &Client) -> Result<MetadataResponse, ClientError> {
+    async fn look(&self, client: &Client) -> Result<View, ClientError> {
         let named: Vec<_> = self.topics.iter().map(String::as_str).collect();
         let mut answer = client.metadata((!named.is_empty()).then_some(&*named), false).await?;
         for topic in answer.topics.iter().filter(|_| !named.is_empty()) {
@@ -101,7 +103,9 @@ impl Cluster {
             topic.partitions.sort_by_key(|partition| partition.partition_index);
         }
         answer.brokers.sort_by_key(|broker| broker.node_id);
-        Ok(answer)
+        let live = answer.brokers.iter().map(|broker| broker.node_id).collect();
+        let out = OutOfSync::ask(client, &answer.topics, &live, answer.controller_id).await;
+        Ok(View { answer, out })
     }
 
     fn show(&self, view: &str) -> Result<(), Failure> {
@@ -126,13 +130,28 @@ fn partitions(answer: &MetadataResponse) -> impl Iterator<Item = &MetadataRespon
     answer.topics.iter().flat_map(|topic| &topic.partitions)
 }
 
-/// The replicas that are not in sync.
-fn out_of_sync(partition: &MetadataResponsePartition) -> Vec<i32> {
-    let kept = |id: &&i32| !partition.isr_nodes.contains(id);
-    partition.replica_nodes.iter().filter(kept).copied().collect()
+/// What is shown.
+#[derive(Debug, Default)]
+struct View {
+    answer: MetadataResponse,
+    out: OutOfSync,
 }
 
-fn as_json(answer: &MetadataResponse) -> Value {
+impl View {
+    fn as_json(&self) -> Value {
+        as_json(&self.answer, &self.out)
+    }
+
+    fn text(&self) -> String {
+        let text = text(&self.answer);
+        match self.out.text() {
+            Some(out) => format!("{text}\n\n{out}"),
+            None => text,
+        }
+    }
+}
+
+fn as_json(answer: &MetadataResponse, out: &OutOfSync) -> Value {
     let broker = |broker: &MetadataResponseBroker| {
         json!({
             "id": broker.node_id,
@@ -150,6 +169,7 @@ fn as_json(answer: &MetadataResponse) -> Value {
             "replicas": partition.replica_nodes,
             "isr": partition.isr_nodes,
             "offline": partition.offline_replicas,
+            "out_of_sync": out.as_json(name(topic), partition.partition_index),
         })
     };
     json!({
@@ -194,7 +214,7 @@ fn text(answer: &MetadataResponse) -> String {
             state.into(),
             count(&|partition| partition.leader_id == id),
             count(&|partition| partition.replica_nodes.contains(&id)),
-            count(&|partition| out_of_sync(partition).contains(&id)),
+            count(&|partition| out_of(partition).contains(&id)),
         ]
     };
     let header = ["BROKER", "ADDRESS", "RACK", "STATE", "LEADS", "REPLICAS", "OUT OF SYNC"];
@@ -270,7 +290,7 @@ mod tests {
 
     #[test]
     fn programs_see_null_where_nobody_leads() {
-        let value = as_json(&three_brokers_of_which_one_is_down());
+        let value = as_json(&three_brokers_of_which_one_is_down(), &OutOfSync::default());
         assert_eq!(value["controller"], 2);
         assert_eq!(value["partitions"][0]["leader"], 1);
         assert_eq!(value["partitions"][1]["leader"], Value::Null);

@@ -9,6 +9,7 @@ mod format;
 mod group;
 mod lines;
 mod log;
+mod out_of_sync;
 mod produce;
 mod serve;
 mod session;

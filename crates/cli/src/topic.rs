@@ -1,6 +1,7 @@
 //! `barnabas topic`: lists, describes, creates, alters, trims and deletes topics.
 
 use crate::cluster::{leader, leader_text};
+use crate::out_of_sync::OutOfSync;
 use crate::session::{Failure, Target, all_done, ids, key_value, run, say, say_json, say_table};
 use bytestring::ByteString;
 use clap::{Args, Subcommand};
@@ -220,6 +221,10 @@ async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), 
         let starts = list_offsets(client, &ask(EARLIEST), Isolation::ReadUncommitted).await?;
         let ends = list_offsets(client, &ask(LATEST), Isolation::ReadUncommitted).await?;
         let configs = topic_configs(client, name).await?;
+        let cluster = client.metadata(Some(&[]), false).await?;
+        let live = cluster.brokers.iter().map(|broker| broker.node_id).collect();
+        let asked = std::slice::from_ref(&topic);
+        let out = OutOfSync::ask(client, asked, &live, cluster.controller_id).await;
         let offset = |offsets: &BTreeMap<TopicPartition, i64>, index| {
             offsets.get(&TopicPartition::new(name.as_str(), index)).copied()
         };
@@ -235,6 +240,7 @@ async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), 
                         "replicas": partition.replica_nodes,
                         "isr": partition.isr_nodes,
                         "offline": partition.offline_replicas,
+                        "out_of_sync": out.as_json(name, partition.partition_index),
                         "log_start_offset": offset(&starts, partition.partition_index),
                         "end_offset": offset(&ends, partition.partition_index),
                     })
@@ -273,6 +279,9 @@ async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), 
             ]
         };
         say_table(&header, topic.partitions.iter().map(row))?;
+        if let Some(out) = out.text() {
+            say(format_args!("\n{out}"))?;
+        }
     }
     if json { say_json(&described.into()) } else { Ok(()) }
 }

@@ -1,5 +1,6 @@
 //! What the active controller knows, and the elections that follow from it. Pure.
 
+use crate::out_of_sync::Departures;
 use crate::znodes::{StateNode, TopicNode};
 use metadata::BrokerImage;
 use model::{BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, Offset, PartitionEpoch};
@@ -113,6 +114,8 @@ pub(crate) struct Context {
     pub(crate) leaving: BTreeSet<BrokerId>,
     /// Topics on their way out, and the brokers that still have to delete their replicas.
     pub(crate) deleting: BTreeMap<TopicName, BTreeSet<BrokerId>>,
+    /// Since when and why replicas are not in sync.
+    pub(crate) departures: Departures,
 }
 
 impl Context {
@@ -128,6 +131,7 @@ impl Context {
         self.deleting.remove(name);
         self.offline.retain(|(_, partition)| partition.topic != *name);
         self.doubts.retain(|(_, partition), _| partition.topic != *name);
+        self.departures.forget(name);
     }
 
     pub(crate) fn partition(&self, at: &TopicPartition) -> Option<&Partition> {

@@ -4,6 +4,7 @@ use crate::api::{
     ApiError, ConfigAlteration, CreatedTopic, ElectionType, NewPartitions, NewTopic,
     OngoingReassignment, PerPartition, PerTopic, ProducerIdBlock,
 };
+use crate::out_of_sync::OutOfSync;
 use model::{BrokerEpoch, BrokerId, TopicName, TopicPartition};
 use protocol::ErrorCode;
 use protocol::messages::{
@@ -70,6 +71,10 @@ pub(crate) enum Command {
     ListReassignments {
         partitions: Option<Vec<TopicPartition>>,
         reply: ReplyTo<Result<Vec<OngoingReassignment>, ApiError>>,
+    },
+    ListOutOfSync {
+        topics: Vec<TopicName>,
+        reply: ReplyTo<Option<Vec<OutOfSync>>>,
     },
     AllocateProducerIds {
         request: AllocateProducerIdsRequest,
@@ -203,6 +208,12 @@ impl ControllerHandle {
         self.ask(|reply| Command::ListReassignments { partitions, reply })
             .await
             .unwrap_or_else(|| Err(stopped()))
+    }
+
+    /// The replicas of `topics` that are not in sync, with when and why they left; `None` if this broker is not
+    /// controller.
+    pub async fn list_out_of_sync(&self, topics: Vec<TopicName>) -> Option<Vec<OutOfSync>> {
+        self.ask(|reply| Command::ListOutOfSync { topics, reply }).await.flatten()
     }
 
     /// A block of producer ids for the broker that asks: nobody else gets them, ever.

@@ -4,13 +4,14 @@
 //! from, and what else sets it.
 
 use super::admin::{self, invalid_request, resource};
+use super::out_of_sync;
 use crate::Broker;
 use crate::config::{self, DescribedConfig};
 use crate::dispatch::{Api, api};
 use crate::log_levels;
 use crate::request::{Outcome, Request};
 use bytestring::ByteString;
-use controller::{ApiError, validate_topic_name};
+use controller::{ApiError, OutOfSync, validate_topic_name};
 use protocol::ErrorCode;
 use protocol::messages::describe_configs_request::DescribeConfigsResource;
 use protocol::messages::describe_configs_response::{
@@ -27,7 +28,28 @@ const LOGGER_SOURCE: i8 = 6;
 const UNKNOWN_TYPE: i8 = 0;
 
 fn describe_configs(broker: &Arc<Broker>, request: Request<DescribeConfigsRequest>) -> Outcome {
-    let body = &request.body;
+    let topics = out_of_sync::topics(&request.body);
+    let controller = broker.controller.get().filter(|_| !topics.is_empty()).cloned();
+    let Some(controller) = controller else {
+        let response = response(broker, &request.body, &[]);
+        return request.respond(response);
+    };
+    let (request, broker) = (request.into_parked(), Arc::clone(broker));
+    let control = broker.control.clone();
+    control.spawn(async move {
+        let left = controller.list_out_of_sync(topics).await.unwrap_or_default();
+        let response = response(&broker, &request.body, &left);
+        request.respond(response);
+    });
+    Outcome::Parked
+}
+
+/// `left` is what the controller, if this is it, knows of the replicas that are asked about.
+fn response(
+    broker: &Broker,
+    body: &DescribeConfigsRequest,
+    left: &[OutOfSync],
+) -> DescribeConfigsResponse {
     let kinds =
         [resource::TOPIC, resource::BROKER, resource::BROKER_LOGGER, resource::CLIENT_METRICS];
     // A kind that is not known spoils the whole request.
@@ -35,12 +57,11 @@ fn describe_configs(broker: &Arc<Broker>, request: Request<DescribeConfigsReques
     let results = body.resources.iter().map(|asked| {
         let described = match is_spoilt {
             true => Err(ApiError::of(ErrorCode::InvalidRequest)),
-            false => describe(broker, asked, body),
+            false => describe(broker, asked, body, left),
         };
         result(asked, described)
     });
-    let results = results.collect();
-    request.respond(DescribeConfigsResponse { results, ..Default::default() })
+    DescribeConfigsResponse { results: results.collect(), ..Default::default() }
 }
 
 fn result(
@@ -64,6 +85,7 @@ fn describe(
     broker: &Broker,
     asked: &DescribeConfigsResource,
     body: &DescribeConfigsRequest,
+    left: &[OutOfSync],
 ) -> Result<Vec<DescribeConfigsResourceResult>, ApiError> {
     let name: &str = &asked.resource_name;
     let configs = match asked.resource_type {
@@ -100,7 +122,11 @@ fn describe(
         }
     };
     let configs = configs.into_iter().filter(|config| is_wanted(asked, &config.name));
-    Ok(configs.map(|config| entry(config, body)).collect())
+    let mut entries: Vec<_> = configs.map(|config| entry(config, body)).collect();
+    if out_of_sync::is_asked(asked) {
+        entries.extend(out_of_sync::describe(broker, name, left));
+    }
+    Ok(entries)
 }
 
 fn expect_own_id(broker: &Broker, name: &str, or: &str) -> Result<(), ApiError> {

@@ -38,6 +38,7 @@ mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
+mod out_of_sync;
 pub(crate) mod produce;
 mod stop_replica;
 mod sync_group;

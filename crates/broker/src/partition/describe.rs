@@ -4,7 +4,7 @@
 use super::append::bound;
 use super::watch::{Isolation, News};
 use super::{Effects, Log, Partition, Refusal};
-use model::{LeaderEpoch, Offset, Timestamp};
+use model::{BrokerId, Instant, LeaderEpoch, Offset, Timestamp};
 use std::path::PathBuf;
 use storage::{EpochEnd, LogError, ProducerDescription, ReadError, TimestampOffset};
 
@@ -85,7 +85,39 @@ pub(crate) struct ReplicaSize {
     pub(crate) offset_lag: i64,
 }
 
+/// A follower that is not in sync, as its leader sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Straggler {
+    /// Whose.
+    pub(crate) id: BrokerId,
+    /// Exclusive end of what it held when it last fetched.
+    pub(crate) end: Offset,
+    /// How many offsets the leader's log goes beyond that.
+    pub(crate) behind: i64,
+    /// When it last held all that the leader held; absent if it never did under this leader.
+    pub(crate) caught_up_at: Option<Timestamp>,
+}
+
 impl Partition {
+    /// The followers that are not in sync and were heard of, if this broker leads; `wall` is the time now.
+    pub(crate) fn stragglers(&self, wall: Timestamp) -> Vec<Straggler> {
+        let state = self.state.lock();
+        let (Some(leader), Some(log)) = (state.role.leader(), state.log.opened()) else {
+            return Vec::new();
+        };
+        let now = self.topic.environment.clock.now();
+        let end_here = log.log_end_offset();
+        let ago = |at: Instant| i64::try_from(now.since(at).as_millis()).unwrap_or(i64::MAX);
+        let out = leader.followers().filter(|view| !leader.isr().committed().contains(&view.id));
+        let heard = out.filter_map(|view| {
+            let end = view.log_end_offset?;
+            let caught_up_at =
+                view.caught_up_at.map(|at| Timestamp(wall.0.saturating_sub(ago(at))));
+            Some(Straggler { id: view.id, end, behind: 0.max(end_here - end), caught_up_at })
+        });
+        heard.collect()
+    }
+
     /// Answers ListOffsets; `None` if no record fits. The epoch is that of the offset's record.
     ///
     /// # Errors

@@ -43,6 +43,22 @@ impl Partition {
         (since != 0).then(|| Instant(Duration::from_millis(since)))
     }
 
+    /// What is wrong with the log here, for people; `None` if nothing is known to be.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let directory = self.log_directory()?;
+        let path = directory.path().display();
+        if directory.is_offline() {
+            return Some(format!("log directory {path} failed"));
+        }
+        self.fails_since()?;
+        Some(match directory.space() {
+            Ok(space) => {
+                format!("the log could not be written; {} bytes are free in {path}", space.usable)
+            }
+            Err(error) => format!("the log could not be written; {path}: {error}"),
+        })
+    }
+
     /// Where the log is.
     pub(crate) fn log_directory(&self) -> Option<Arc<LogDirectory>> {
         match &self.state.lock().log {

@@ -1,6 +1,7 @@
 //! Brokers come, go and come back.
 
 use super::*;
+use crate::Cause;
 use std::collections::btree_map::Entry;
 
 impl Driver {
@@ -82,13 +83,18 @@ impl Driver {
         // One that was away and is back, as seen from here at once, is first gone and then new.
         let gone: BTreeSet<BrokerId> = before.keys().copied().filter(|id| !is_same(id)).collect();
         let new: BTreeSet<BrokerId> = found.keys().copied().filter(|id| !is_same(id)).collect();
+        let shut_down: Vec<_> = self.context().leaving.intersection(&gone).copied().collect();
         tracing::info!(live = found.len(), ?gone, ?new, "brokers changed");
         if !gone.is_empty() {
             let mut staying = before.clone();
             staying.retain(|id, _| !gone.contains(id));
+            let departures = &mut self.context_mut().departures;
+            shut_down.into_iter().for_each(|id| departures.broker_leaves(id, Cause::ShutDown));
             self.set_brokers(staying);
             self.brokers_are_gone(&gone).await?;
         }
+        let departures = &mut self.context_mut().departures;
+        new.iter().for_each(|&id| departures.broker_came(id));
         self.set_brokers(found);
         if !new.is_empty() {
             self.hear_doubts(&new).await?;

@@ -4,7 +4,7 @@ use super::*;
 use crate::context::{Partition, State, Topic};
 use crate::znodes::StateNode;
 use coordination::{CreateMode, Stat};
-use model::{PartitionEpoch, TopicId};
+use model::{PartitionEpoch, Timestamp, TopicId};
 use platform::Random;
 
 /// A partition, what its state node is to hold, and that node's version (`None`: there is none yet).
@@ -383,16 +383,20 @@ impl Driver {
         let reads = partitions.iter().map(|(name, i, _)| Read::data(znodes::state_path(name, *i)));
         let found = self.session.read_all(reads.collect()).await.map_err(Stopped::of)?;
         let epoch = self.active.as_ref().map_or(ControllerEpoch(i32::MAX), |active| active.epoch);
+        let mut written = Vec::new();
         for ((name, index, partition), found) in partitions.iter_mut().zip(found) {
-            take_state(partition, name, *index, found, epoch);
+            let at = take_state(partition, name, *index, found, epoch);
+            written.extend(at.map(|at| (TopicPartition::new((*name).clone(), *index), at)));
         }
         if !without_id.is_empty() {
             self.commit(without_id).await?;
         }
         let names = loaded.iter().map(|(name, _)| name.clone()).collect();
+        let context = self.context_mut();
         for (name, topic) in loaded {
-            self.context_mut().insert(name, topic);
+            context.insert(name, topic);
         }
+        written.iter().for_each(|(at, written)| context.note_read_isr(at, *written));
         Ok(names)
     }
 
@@ -491,7 +495,14 @@ impl Driver {
             }
             if let (Some(partition), Some(state)) = (context.partition_mut(at), state) {
                 partition.has_node = exists(node);
-                take_state(partition, &at.topic, at.partition, state, epoch);
+                let before = partition.state.as_ref().map(|state| state.node.isr.clone());
+                let written = take_state(partition, &at.topic, at.partition, state, epoch);
+                match (before, written) {
+                    // A leader that writes its state itself may have changed the ISR.
+                    (Some(before), Some(written)) => context.note_isr(at, Some(&before), written),
+                    (None, Some(written)) => context.note_read_isr(at, written),
+                    (_, None) => {}
+                }
             }
             self.settle_doubts(at, None);
         }
@@ -586,13 +597,16 @@ impl Driver {
 
     pub(super) fn note_state(&mut self, write: StateWrite, version: i32) {
         let (at, node, _) = write;
+        let now = self.surroundings.clock.timestamp();
         let context = self.context_mut();
         if let Some(topic) = context.topics.get_mut(&at.topic) {
             topic.has_partitions_node = true;
         }
         let leader = node.leader;
         if let Some(partition) = context.partition_mut(&at) {
-            partition.state = Some(State { node, partition_epoch: PartitionEpoch(version) });
+            let partition_epoch = PartitionEpoch(version);
+            let before = partition.state.replace(State { node, partition_epoch });
+            context.note_isr(&at, before.as_ref().map(|state| &*state.node.isr), now);
         }
         self.settle_doubts(&at, leader);
     }
@@ -609,19 +623,19 @@ impl Driver {
     }
 }
 
-/// Notes what a state node holds.
+/// Notes what a state node holds; returns when that was written.
 fn take_state(
     partition: &mut Partition,
     topic: &TopicName,
     index: i32,
     found: Result<ReadResult, StoreError>,
     epoch: ControllerEpoch,
-) {
+) -> Option<Timestamp> {
     let (node, stat) = match found {
         Ok(ReadResult::Data(data, stat)) => (znodes::parse_state(&data.unwrap_or_default()), stat),
         Ok(_) | Err(_) => {
             (partition.state, partition.is_unreadable) = (None, false);
-            return;
+            return None;
         }
     };
     let was_unreadable = std::mem::replace(&mut partition.is_unreadable, false);
@@ -629,6 +643,7 @@ fn take_state(
         Some(node) if node.controller_epoch <= epoch => {
             let partition_epoch = PartitionEpoch(stat.version);
             partition.state = Some(State { node, partition_epoch });
+            Some(stat.mtime)
         }
         node => {
             (partition.state, partition.is_unreadable) = (None, true);
@@ -636,6 +651,7 @@ fn take_state(
                 let later = node.map(|node| node.controller_epoch.0);
                 tracing::warn!(%topic, partition = index, controller_epoch = ?later, "its state cannot be read, or a later controller wrote it: the partition is left alone");
             }
+            None
         }
     }
 }

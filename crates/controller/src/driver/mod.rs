@@ -491,6 +491,10 @@ impl Driver {
             Command::ListReassignments { partitions, reply } => {
                 let _ = reply.send(self.list_reassignments(partitions));
             }
+            Command::ListOutOfSync { topics, reply } => {
+                let active = self.active.as_ref();
+                let _ = reply.send(active.map(|active| active.context.out_of_sync(&topics)));
+            }
             Command::AllocateProducerIds { request, reply } => {
                 let _ = reply.send(self.allocate_producer_ids(request).await);
             }

@@ -137,6 +137,7 @@ impl Driver {
             Ok(_) => {
                 tracing::warn!(broker = %suspect, ?observers, "its process has ended, as several see: its registration is removed before its session expires");
                 if let Some(active) = &mut self.active {
+                    active.context.departures.broker_leaves(suspect, crate::Cause::ProcessEnded);
                     active.removed.insert(suspect, Instant::now() + TIME_TO_STOP_SERVING);
                 }
                 Ok(())
