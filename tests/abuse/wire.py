@@ -151,12 +151,12 @@ def snappy_that_claims(size):
 # A connection -----------------------------------------------------------------------------------------
 
 class Wire:
-    def __init__(self, port, timeout=20, receive_buffer=None):
+    def __init__(self, port, timeout=20, receive_buffer=None, host="127.0.0.1"):
         self.socket = socket.socket()
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(timeout)
-        self.socket.connect(("127.0.0.1", port))
+        self.socket.connect((host, port))
 
     def send(self, data):
         """Whether all was taken: a broker may close while we still talk."""

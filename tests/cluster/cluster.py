@@ -43,17 +43,28 @@ def free_ports(count):
 class Ensemble:
     """Three servers, made once for all tests: each test has a path of its own."""
 
-    def __init__(self, folder, servers=3):
-        self.folder = pathlib.Path(folder)
+    def __init__(self, folder, servers=3, network=None):
+        self.folder, self.network = pathlib.Path(folder), network
         first = free_row(servers)
         self.ports = list(range(first, first + servers))
-        self.servers = ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        # Where each is reached: on loopback, or on a host of its own in `network`.
+        self.addresses = [(network[f"zookeeper{n + 1}"].address if network else "127.0.0.1", port) for n, port in enumerate(self.ports)]
+        self.servers = ",".join(f"{host}:{port}" for host, port in self.addresses)
         self.start()
 
     def start(self):
         command = [PEER, "zookeeper", self.folder, "--port", str(self.ports[0]), "--servers", str(len(self.ports))]
-        done = subprocess.run(command, capture_output=True)
-        assert done.returncode == 0, done.stderr.decode(errors="replace")
+        if self.network:
+            command += ["--hosts", ",".join(host for host, _ in self.addresses)]
+            starts = [[*self.network[f"zookeeper{n + 1}"].enter, *command, "--only", str(n + 1)] for n in range(len(self.ports))]
+        else:
+            starts = [command]
+        starts = [subprocess.Popen(list(map(str, start)), stdout=subprocess.PIPE, stderr=subprocess.PIPE) for start in starts]
+        for start in starts:
+            _, said = start.communicate()
+            if start.returncode:
+                self.stop()
+                raise AssertionError(said.decode(errors="replace"))
 
     def stop(self):
         subprocess.run([PEER, "kill", self.folder])
@@ -63,6 +74,8 @@ class Ensemble:
         pid = int((self.folder / f"{name}.pid").read_text())
         command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
         subprocess.run([PEER, "kill", self.folder, name], check=True)
+        if self.network:
+            command = [*self.network[name.replace("server", "zookeeper")].enter, *command]
 
         def again():
             with open(self.folder / f"{name}.log", "ab") as log:
@@ -71,7 +84,14 @@ class Ensemble:
         return again
 
     def nodes(self, root):
-        return Nodes(self.ports, root)
+        return Nodes(self.addresses, root)
+
+    def ask(self, n, word):
+        """What server `n`, counted from 0, answers to a word of four letters; nothing if it does not."""
+        try:
+            return four_letter(self.ports[n], word, self.addresses[n][0])
+        except OSError:
+            return b""
 
     def watches(self, root):
         """What each session watches below `root`: paths by session, asked from the servers themselves."""
@@ -111,8 +131,8 @@ def free_row(servers):
     raise AssertionError("no free ports for ZooKeeper")
 
 
-def four_letter(port, word):
-    with socket.create_connection(("127.0.0.1", port), 10) as s:
+def four_letter(port, word, host="127.0.0.1"):
+    with socket.create_connection((host, port), 10) as s:
         s.sendall(word)
         parts = []
         while part := s.recv(1 << 16):
@@ -123,14 +143,14 @@ def four_letter(port, word):
 class Nodes:
     """A look at ZooKeeper's nodes from outside, with a session for each question."""
 
-    def __init__(self, ports, root):
-        self.ports, self.root = ports, root
+    def __init__(self, addresses, root):
+        self.addresses, self.root = addresses, root
 
     def ask(self, operation, path, tail=b"\0"):
         last = None
-        for port in self.ports:
+        for address in self.addresses:
             try:
-                with socket.create_connection(("127.0.0.1", port), 10) as s:
+                with socket.create_connection(address, 10) as s:
                     s.sendall(frame(i32(0) + i64(0) + i32(10_000) + i64(0) + i32(16) + bytes(16) + b"\0"))
                     answer(s)
                     # What this server has may be old: sync first.
@@ -360,13 +380,15 @@ class Broker:
     def __init__(self, cluster, id, port, settings, file=None):
         self.cluster, self.id, self.port, self.settings, self.file, self.process = cluster, id, port, settings, file, None
         self.frozen = False
+        # On loopback, or on a host of its own in the cluster's network; and how a command gets there.
+        self.host, self.enter = (cluster.network[f"broker{id}"].address, cluster.network[f"broker{id}"].enter) if cluster.network else ("127.0.0.1", [])
         self.folder = cluster.folder / f"broker{id}"
         self.folder.mkdir()
         self.log, self.data = self.folder / "broker.log", self.folder / "data"
 
     def launch(self, *more):
-        settings = [f"broker.id={self.id}", f"listeners=PLAINTEXT://127.0.0.1:{self.port}", f"log.dirs={self.data}", *self.settings, *more]
-        command = [self.cluster.binary, "serve", *([str(self.file)] if self.file else []), *(w for s in settings for w in ("--set", s))]
+        settings = [f"broker.id={self.id}", f"listeners=PLAINTEXT://{self.host}:{self.port}", f"log.dirs={self.data}", *self.settings, *more]
+        command = [*self.enter, self.cluster.binary, "serve", *([str(self.file)] if self.file else []), *(w for s in settings for w in ("--set", s))]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder)
 
@@ -414,16 +436,19 @@ class Broker:
     def tail(self, lines=12):
         return "\n".join(self.text().splitlines()[-lines:])
 
+    def wire(self, timeout=20):
+        return Wire(self.port, timeout=timeout, host=self.host)
+
     def ask(self, data, timeout=20):
-        with Wire(self.port, timeout=timeout) as wire:
+        with self.wire(timeout) as wire:
             reply = wire.ask(data)
             if reply is None:
                 raise ConnectionError(f"broker {self.id} closed the connection")
             return Answer(reply)
 
-    def metadata(self):
+    def metadata(self, timeout=20):
         """What this broker knows: brokers, controller, and topics' partitions as dictionaries."""
-        reply = self.ask(request(3, 7, i32(-1) + b"\0"))
+        reply = self.ask(request(3, 7, i32(-1) + b"\0"), timeout)
         reply.take("i")
         brokers = {}
         for _ in range(reply.take("i")):
@@ -453,8 +478,11 @@ class ApacheBroker(Broker):
         # Its start ends with an error while the registration of its last life is there.
         wait_for(lambda: str(self.id) not in (self.cluster.nodes.children("/brokers/ids") or []), f"the last registration of broker {self.id} to expire")
         connect = next(s for s in self.settings if s.startswith("zookeeper.connect=")).partition("=")[2]
-        command = [PEER, "kafka", self.folder, "--version", "3.9.2", "--zookeeper", connect, "--first-id", self.id, "--port", self.port, "--heap", "512m",
+        command = [*self.enter, PEER, "kafka", self.folder, "--version", "3.9.2", "--host", self.host, "--zookeeper", connect, "--first-id", self.id, "--port", self.port, "--heap", "512m",
                    *(w for s in (*self.settings, *more) if not s.startswith("zookeeper.connect=") for w in ("--set", s))]
+        # Whoever asks meanwhile must not find the process of its last life.
+        self.process = None
+        (self.folder / f"node{self.id}.pid").unlink(missing_ok=True)
         self.pid = None
         with open(self.folder / "peer.log", "ab") as log:
             self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -462,7 +490,8 @@ class ApacheBroker(Broker):
     def is_up(self):
         if self.pid is None:
             # The peer ends once the broker listens.
-            if self.process is None or self.process.poll() != 0:
+            process = self.process
+            if process is None or process.poll() != 0:
                 return False
             self.pid = int((self.folder / f"node{self.id}.pid").read_text())
         try:
@@ -528,8 +557,9 @@ class Answer:
 class Cluster:
     """Brokers 1 to `count` on a path of their own in the ensemble; those with an id in `apache` are Apache Kafka's."""
 
-    def __init__(self, ensemble, folder, binary, *settings, count=3, file=None, ids=None, start=True, apache=()):
+    def __init__(self, ensemble, folder, binary, *settings, count=3, file=None, ids=None, start=True, apache=(), network=None):
         self.folder, self.binary, self.root = pathlib.Path(folder), binary, "/" + pathlib.Path(folder).name
+        self.network = network
         self.ensemble, self.nodes = ensemble, ensemble.nodes("/" + pathlib.Path(folder).name)
         self.settings = [f"zookeeper.connect={ensemble.servers}{self.root}", f"zookeeper.session.timeout.ms={SESSION_MS}",
                          "offsets.topic.num.partitions=3", "group.initial.rebalance.delay.ms=0",
@@ -586,7 +616,7 @@ class Cluster:
         return self.wait(topic, f"ISR {sorted(wanted)}", lambda p: set(p["isr"]) == wanted and p["leader"] in wanted, partition)
 
     def cli(self, *arguments, check=True, stdin=None, asked=None, seconds=90):
-        at = ",".join(f"127.0.0.1:{b.port}" for b in ([asked] if asked else self.up()))
+        at = ",".join(f"{b.host}:{b.port}" for b in ([asked] if asked else self.up()))
         done = subprocess.run([self.binary, *map(str, arguments), "--broker", at], capture_output=True, timeout=seconds, input=stdin)
         assert not check or done.returncode == 0, f"{arguments}: {done.stderr.decode(errors='replace')}"
         return done.stdout.decode() if check else done
@@ -602,7 +632,7 @@ class Cluster:
     def send(self, topic, values, acks=-1, partition=0, leader=None):
         """One attempt at the leader: (error code, base offset); None for acks=0, which is not answered."""
         records = b"".join(record(value, n) for n, value in enumerate(values))
-        with Wire((leader or self.leader(topic, partition)).port) as wire:
+        with (leader or self.leader(topic, partition)).wire() as wire:
             data = produce(topic, batch(records, len(values)), acks=acks, partition=partition)
             if acks == 0:
                 assert wire.send(data)
@@ -630,8 +660,9 @@ class Cluster:
 
     def read(self, topic, partition=0, start=0):
         """Every record below the high watermark: values by offset."""
-        found, offset = {}, start
+        found, offset, deadline = {}, start, time.monotonic() + 5 * PATIENCE
         while True:
+            assert time.monotonic() < deadline, f"{topic}-{partition} is read up to {offset} in {5 * PATIENCE} s"
             error, high, data = fetch_result(self.leader(topic, partition).ask(fetch(topic, offset, partition=partition, wait=0)).data)
             if error in RETRIABLE:
                 continue
@@ -711,7 +742,7 @@ class Load(threading.Thread):
         while not self.ending:
             try:
                 leader = self.cluster[self.find()]
-                with Wire(leader.port, timeout=3) as wire:
+                with leader.wire(timeout=3) as wire:
                     while not self.ending:
                         reply = wire.ask(produce(self.topic, batch(record(b"%d" % self.number), 1), acks=self.acks, partition=self.partition))
                         if reply is None:
@@ -777,7 +808,7 @@ class Reader(threading.Thread):
     def run(self):
         while not self.ending:
             try:
-                with Wire(self.cluster.leader(self.topic, self.partition).port) as wire:
+                with self.cluster.leader(self.topic, self.partition).wire() as wire:
                     while not self.ending:
                         begin = time.monotonic()
                         reply = wire.ask(fetch(self.topic, self.offset, partition=self.partition))
