@@ -110,6 +110,9 @@ pub(crate) struct Context {
     pub(crate) doubts: BTreeMap<(BrokerId, TopicPartition), Doubt>,
     /// Brokers in doubt that wait for the rest of their ISRs, which may be certain to have everything.
     pub(crate) patient: BTreeSet<BrokerId>,
+    /// Brokers that have answered this controller since they registered. A registration alone may be left over
+    /// from before a power failure: whoever it belongs to has yet to say what it lacks.
+    pub(crate) heard: BTreeSet<BrokerId>,
     /// Registered brokers that asked to shut down: they lead nothing new and count as gone from ISRs.
     pub(crate) leaving: BTreeSet<BrokerId>,
     /// Topics on their way out, and the brokers that still have to delete their replicas.
@@ -229,7 +232,21 @@ impl Context {
         controller_epoch: ControllerEpoch,
     ) -> Option<StateNode> {
         let partition = self.partition(at)?;
-        let standing = |broker| self.standing(broker, at);
+        let is_in_doubt = partition
+            .state
+            .as_ref()
+            .is_some_and(|state| state.node.isr.iter().any(|&member| self.is_doubtful(member, at)));
+        let is_unheard = |id| is_in_doubt && !self.heard.contains(&id);
+        let leader = partition.state.as_ref().and_then(|state| state.node.leader);
+        if leader.is_some_and(|id| self.is_online(id, at) && is_unheard(id)) {
+            // It is heard soon, or gone.
+            return None;
+        }
+        let standing = |broker| {
+            let standing = self.standing(broker, at);
+            let is_left_over = standing == Standing::Online && is_unheard(broker);
+            if is_left_over { Standing::Away } else { standing }
+        };
         let last_resort = |doubtful: &[BrokerId], others_may_return| {
             self.best_in_doubt(at, doubtful, others_may_return, unclean)
         };
@@ -519,6 +536,7 @@ mod tests {
                 let (epoch, version, incarnation) = (BrokerEpoch(1), 1, Some(0));
                 let broker = LiveBroker { image: Arc::new(image), epoch, version, incarnation };
                 context.brokers.insert(BrokerId(id), broker);
+                context.heard.insert(BrokerId(id));
             }
             Self(context, at)
         }
@@ -566,6 +584,20 @@ mod tests {
         assert_eq!(world.repaired(true), Some((1, vec![1], true)), "sooner than one not in sync");
         let world = World::new(1, &[1, 2], &[1, 3]).unclean(1, None).impatient();
         assert_eq!(world.repaired(false), Some((-1, vec![1, 2], false)), "and has not said a word");
+    }
+
+    #[test]
+    fn a_registration_that_may_be_left_over_takes_nobody_out_of_the_isr() {
+        let mut world = World::new(1, &[1, 2, 3], &[1, 2, 3]).unclean(1, Some((6, 100)));
+        world.0.heard = ids(&[1]).into_iter().collect();
+        assert_eq!(world.repaired(false), Some((-1, vec![1, 2, 3], false)));
+        world.0.heard.insert(BrokerId(3));
+        assert_eq!(world.repaired(false), Some((3, vec![3], false)), "it lives");
+        let mut world = World::new(2, &[1, 2], &[1, 2]).unclean(1, Some((6, 100)));
+        world.0.heard.clear();
+        assert_eq!(world.repaired(false), None, "a leader is heard first");
+        world.0.heard.insert(BrokerId(2));
+        assert_eq!(world.repaired(false), Some((2, vec![2], false)));
     }
 
     #[test]

@@ -61,12 +61,14 @@ impl Driver {
         active.context.offline.retain(|(id, _)| live.contains_key(id));
         active.context.doubts.retain(|(id, _), _| live.contains_key(id));
         active.context.patient.retain(|id| live.contains_key(id));
+        active.context.heard.retain(|id| live.contains_key(id));
         active.doubted.retain(|id, _| live.contains_key(id));
         active.context.leaving.retain(|id| live.contains_key(id));
         for (&id, broker) in &live {
             if let Entry::Vacant(place) = active.senders.entry(id) {
                 let channel = channels.open(&broker.image);
                 place.insert(Sender::start(id, channel, report_to.clone()));
+                active.opened.insert(id, self.last_sequence);
             }
         }
         active.context.brokers = live;

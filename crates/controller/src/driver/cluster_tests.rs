@@ -633,7 +633,7 @@ async fn who_may_lack_records_is_out_of_the_isr_until_it_has_caught_up() {
     let path = "/barnabas/doubts/2";
     cluster.observer.create(path, Some("junk".into()), CreateMode::Persistent).await.unwrap();
     cluster.join(0).await;
-    until(async || cluster.led("t", 0).await == Some((1, 1, vec![1]))).await;
+    until(async || cluster.led("t", 0).await == Some((1, 2, vec![1]))).await;
     until(async || !cluster.is_in_doubt(2).await).await;
     assert_eq!(cluster.alter_isr("t", 0, &[1, 2]).await, code(ErrorCode::None));
 }

@@ -10,6 +10,8 @@
 //! Non-obvious:
 //! - A broker whose logs may be missing is asked with LeaderAndIsr before it leads anything: each log that is
 //!   there is as good as any.
+//! - A registration may be left over from before the power failed. So who has not answered this controller yet
+//!   is no reason to take anybody in doubt out of an ISR.
 //! - Only ISRs of before the registration are in doubt, and each until it was written once without the broker,
 //!   or with it as leader.
 //! - Who is the only one left of an ISR leads at once, as in Kafka: there is nothing to choose.
@@ -123,6 +125,19 @@ impl Driver {
             active.patience.insert(id, until);
         }
         Ok(())
+    }
+
+    /// `broker` lives in its present registration: it may lead what others are in doubt about.
+    pub(super) async fn note_answer(&mut self, broker: BrokerId, sequence: u64) {
+        let Some(active) = &mut self.active else { return };
+        if active.opened.get(&broker).is_none_or(|&before| sequence <= before)
+            || !active.context.heard.insert(broker)
+            || active.context.doubts.is_empty()
+        {
+            return;
+        }
+        let doubted: BTreeSet<_> = active.context.doubts.keys().map(|(_, at)| at.clone()).collect();
+        self.repair_and_tell(doubted.into_iter().collect(), "a broker answered").await;
     }
 
     /// `broker` says that it has these logs. Returns those that are in no doubt any more.

@@ -99,6 +99,8 @@ struct Active {
     epoch_version: i32,
     context: Context,
     senders: BTreeMap<BrokerId, Sender>,
+    /// The last request before each sender began: answers up to that are to an earlier registration's.
+    opened: BTreeMap<BrokerId, u64>,
     /// The number of the last request to this broker itself, and of the last that it has acted on.
     own_sequence: u64,
     own_applied: u64,
@@ -129,6 +131,7 @@ impl Active {
             epoch_version,
             context: Context::default(),
             senders: BTreeMap::new(),
+            opened: BTreeMap::new(),
             own_sequence: 0,
             own_applied: 0,
             stops: BTreeMap::new(),
@@ -518,6 +521,7 @@ impl Driver {
         if own {
             active.own_applied = active.own_applied.max(report.sequence);
         }
+        self.note_answer(report.broker, report.sequence).await;
         match report.response {
             ControlResponse::LeaderAndIsr(response) => {
                 let sequence = report.sequence;
