@@ -4,7 +4,9 @@ use crate::Broker;
 use crate::channels::Channels;
 use crate::cleaner::Cleaners;
 use crate::committer::Committer;
-use crate::config::{self, BrokerConfig, DefinedRules, ReplicaPlacement, ZooKeeperSettings};
+use crate::config::{
+    self, BrokerConfig, ConfigError, DefinedRules, ReplicaPlacement, ZooKeeperSettings,
+};
 use crate::control::{Control, DynamicSettings};
 use crate::fetch_session::FetchSessions;
 use crate::groups::Groups;
@@ -121,6 +123,9 @@ pub enum StartError {
         /// Why not.
         source: ControllerError,
     },
+    /// The configuration names files that cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The broker cannot be part of its cluster.
     #[error("the broker cannot join its cluster: {0}")]
     Membership(#[from] ControllerError),
@@ -585,6 +590,7 @@ impl<'a> Start<'a> {
                 connection_timeout: settings.connection_timeout,
                 max_in_flight: settings.max_in_flight,
                 login: settings.login.clone(),
+                tls: settings.connector()?,
                 ..zookeeper::Settings::default()
             },
             protect: settings.set_acl,

@@ -2,7 +2,7 @@
 
 use crate::log::{self, LogFormat};
 use broker::config::{self, BrokerConfig};
-use broker::server::{Environment, Failure, Server};
+use broker::server::{Environment, Failure, Server, StartError};
 use clap::Args;
 use std::io;
 use std::path::PathBuf;
@@ -66,7 +66,9 @@ impl Serve {
             Ok(started) => started,
             Err(error) => {
                 eprintln!("the broker does not start: {error}");
-                return ExitCode::FAILURE;
+                let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<StartError>());
+                let refused = matches!(cause, Some(StartError::Config(_)));
+                return if refused { ExitCode::from(2) } else { ExitCode::FAILURE };
             }
         };
         if let Some(listener) = server.listeners().first() {

@@ -6,7 +6,7 @@
 #[path = "../../zookeeper/tests/ensemble/mod.rs"]
 mod ensemble;
 
-use ensemble::{Ensemble, Proxy, send_signal};
+use ensemble::{Ensemble, Proxy, TLS_PASSWORD, send_signal};
 use platform::Clock;
 use platform::clock::SystemClock;
 use platform::random::SystemRandom;
@@ -396,7 +396,7 @@ fn sessions_that_are_lost_or_expire_are_made_good() {
 fn a_killed_broker_takes_its_registration_over_and_nobody_else_does() {
     let ensemble = Ensemble::start(1, &[]);
     let servers = ensemble.connect_string();
-    let long = ["broker.id=1", "zookeeper.session.timeout.ms=10000"];
+    let long = ["broker.id=1", "zookeeper.session.timeout.ms=40000"];
     let data = tempfile::tempdir().unwrap();
     let mut broker = Broker::start(&data, &servers, &long);
     broker.create("t");
@@ -482,4 +482,87 @@ fn nodes_are_protected_where_that_is_asked_for() {
     let refused = serve(&other, &servers, &["broker.id=2", wrong]).output().unwrap();
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && message.contains("wrong name or password"), "{message}");
+}
+
+/// The settings of a broker that speaks TLS to ZooKeeper with the certificate in `key_store`.
+fn tls_settings(ensemble: &Ensemble, key_store: &str) -> Vec<String> {
+    let file = |name: &str| ensemble.tls_file(name).display().to_string();
+    vec![
+        "zookeeper.ssl.client.enable=true".into(),
+        "zookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty".into(),
+        format!("zookeeper.ssl.keystore.location={}", file(key_store)),
+        format!("zookeeper.ssl.keystore.password={TLS_PASSWORD}"),
+        format!("zookeeper.ssl.truststore.location={}", file("trust.p12")),
+        format!("zookeeper.ssl.truststore.password={TLS_PASSWORD}"),
+        "zookeeper.set.acl=true".into(),
+    ]
+}
+
+#[test]
+#[ignore = "needs Java and Maven"]
+fn a_broker_works_over_tls_and_keeps_its_session_when_the_server_restarts() {
+    // A server that was just started takes seconds for its first handshake on a busy machine.
+    let ensemble = Ensemble::start(1, &["--tls", "--tick-ms", "2000"]);
+    let servers = ensemble.secure_connect_string("localhost");
+    let settings = tls_settings(&ensemble, "client.p12");
+    let mut all: Vec<&str> = settings.iter().map(String::as_str).collect();
+    all.extend(["broker.id=1", "zookeeper.session.timeout.ms=10000"]);
+    let data = tempfile::tempdir().unwrap();
+    let mut broker = Broker::start(&data, &servers, &all);
+    broker.create("t");
+    broker.produce("t", "one");
+    let nodes = Nodes::of(&ensemble.connect_string());
+    let before = nodes.stat("/brokers/ids/1").unwrap().czxid;
+    // Its certificate is who it is.
+    let acl = nodes.acl("/brokers/topics/t");
+    assert_eq!(
+        acl,
+        [("x509:CN=client".to_owned(), Acl::ALL), ("world:anyone".to_owned(), Acl::READ)]
+    );
+    ensemble.signal(1, "KILL");
+    ensemble.run();
+    let nodes = Nodes::of(&ensemble.connect_string());
+    let mut tries = 0;
+    let topic = nodes.wait("topics are created again", |_| {
+        tries += 1;
+        let topic = format!("u{tries}");
+        let created = broker.try_run(&["topic", "create", &topic, "--partitions", "1"]);
+        created.status.success().then_some(topic)
+    });
+    broker.produce(&topic, "two");
+    assert_eq!(broker.consume(&topic), ["two"]);
+    assert_eq!(nodes.stat("/brokers/ids/1").unwrap().czxid, before, "the same registration");
+    broker.stop();
+    let mut broker = Broker::start(&data, &servers, &all);
+    assert_eq!(broker.consume("t"), ["one"]);
+    broker.stop();
+}
+
+#[test]
+#[ignore = "needs Java and Maven"]
+fn a_broker_that_cannot_speak_tls_says_why_and_does_not_start() {
+    let ensemble = Ensemble::start(1, &["--tls"]);
+    let data = tempfile::tempdir().unwrap();
+    let refusal = |servers: &str, key_store: &str, more: &[&str]| {
+        let settings = tls_settings(&ensemble, key_store);
+        let mut all: Vec<&str> = settings.iter().map(String::as_str).collect();
+        all.extend(["zookeeper.connection.timeout.ms=15000", "zookeeper.session.timeout.ms=20000"]);
+        all.extend(more);
+        let output = serve(&data, servers, &all).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let secure = ensemble.secure_connect_string("localhost");
+    let trusted = ensemble.tls_file("other.p12").display().to_string();
+    let untrusting = format!("zookeeper.ssl.truststore.location={trusted}");
+    for (servers, key_store, more, code, says) in [
+        (&secure, "stranger.p12", vec![], 1, "key store"),
+        (&secure, "client.p12", vec![untrusting.as_str()], 1, "other.p12"),
+        (&secure, "missing.p12", vec![], 2, "missing.p12"),
+        (&secure, "client.p12", vec!["zookeeper.ssl.keystore.password=wrong"], 2, "password"),
+    ] {
+        let (found, text) = refusal(servers, key_store, &more);
+        assert!(found == Some(code) && text.contains(says), "{found:?}: {text}");
+        let named = if code == 2 { "zookeeper.ssl.keystore.location" } else { servers };
+        assert!(text.contains(named), "{text}");
+    }
 }

@@ -48,6 +48,9 @@ pub enum StoreError {
     /// [`Event::Connected`] says when that has a chance.
     #[error("no connection to the store")]
     Disconnected,
+    /// No session could be opened in time; why not. It may be tried again.
+    #[error("no server could be used in time: {0}")]
+    Unreachable(String),
     /// The store does not allow it: a node's ACL, or the store itself, does not know this client.
     #[error("the store does not allow it: {0}")]
     Denied(String),
@@ -116,7 +119,7 @@ pub struct Lease {
 pub trait Store: Debug + Send + Sync {
     /// Opens a session.
     ///
-    /// Fails with [`StoreError::Disconnected`] if no store can be reached in time, and with
+    /// Fails with [`StoreError::Unreachable`] if no store can be reached in time, and with
     /// [`StoreError::Failed`] only if trying again is of no use.
     fn open_session(&self) -> Opening;
 

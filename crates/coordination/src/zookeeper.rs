@@ -215,6 +215,7 @@ impl Shared {
             },
             Error::MayHaveBeenApplied => StoreError::MayHaveBeenApplied,
             Error::Disconnected => StoreError::Disconnected,
+            Error::Unreachable(why) => StoreError::Unreachable(why),
             Error::SessionExpired => StoreError::SessionExpired,
             Error::AuthenticationFailed(why) => StoreError::Denied(why),
             Error::TooLarge(size) => {

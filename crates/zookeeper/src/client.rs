@@ -7,6 +7,7 @@ use crate::protocol::{Answer, Call};
 use bytes::{Buf, Bytes, BytesMut};
 use model::Instant;
 use platform::{Clock, Random};
+use security::{TlsClient, connection_failure, handshake_failure};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::io;
@@ -16,6 +17,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
+use tokio_rustls::TlsConnector;
 
 /// What is read of the socket at once.
 const READ_BYTES: usize = 64 << 10;
@@ -56,7 +58,7 @@ impl Client {
     /// Opens a session on one of `servers`. The task that serves it is spawned on the current runtime.
     ///
     /// # Errors
-    /// [`Error::Disconnected`] if that took longer than it may; [`Error::AuthenticationFailed`].
+    /// [`Error::Unreachable`] if that took longer than it may; [`Error::AuthenticationFailed`].
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -69,11 +71,13 @@ impl Client {
         let (calls, queue) = mpsc::unbounded_channel();
         let (opened, open) = oneshot::channel();
         let now = environment.clock.now();
+        let tls = settings.tls.clone();
         let core = Core::new(&servers, settings, Arc::clone(&environment.random), now);
         let shared = Arc::new(Mutex::new(Shared { session: core.session(), over: None }));
         let driver = Driver {
             core,
             hosts: servers.hosts.into(),
+            tls,
             environment,
             shared: Arc::clone(&shared),
             queue,
@@ -122,6 +126,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 struct Driver {
     core: Core,
     hosts: Arc<[Host]>,
+    tls: Option<TlsClient>,
     environment: Environment,
     shared: Arc<Mutex<Shared>>,
     queue: mpsc::UnboundedReceiver<(Call, Reply)>,
@@ -197,7 +202,7 @@ impl Driver {
                 Action::Connect(server) => {
                     let host = self.hosts[server].clone();
                     let random = Arc::clone(&self.environment.random);
-                    self.wire = Wire::Connecting(Box::pin(connect(host, random)));
+                    self.wire = Wire::Connecting(Box::pin(connect(host, random, self.tls.clone())));
                 }
                 Action::Send(bytes) => self.wire.send(bytes),
                 Action::Disconnect => self.wire = Wire::Down,
@@ -272,14 +277,14 @@ impl Wire {
                                 unsent.pop_front();
                             }
                         }
-                        Poll::Ready(Err(error)) => return lost(error.to_string()),
+                        Poll::Ready(Err(error)) => return lost(connection_failure(&error)),
                         Poll::Pending => break,
                     }
                 }
                 if *unflushed {
                     match Pin::new(&mut **transport).poll_flush(context) {
                         Poll::Ready(Ok(())) => *unflushed = false,
-                        Poll::Ready(Err(error)) => return lost(error.to_string()),
+                        Poll::Ready(Err(error)) => return lost(connection_failure(&error)),
                         Poll::Pending => {}
                     }
                 }
@@ -287,15 +292,20 @@ impl Wire {
                 match ready!(Pin::new(&mut **transport).poll_read(context, &mut read)) {
                     Ok(()) if read.filled().is_empty() => lost("the server closed".into()),
                     Ok(()) => Poll::Ready(Input::Received(Bytes::copy_from_slice(read.filled()))),
-                    Err(error) => lost(error.to_string()),
+                    Err(error) => lost(connection_failure(&error)),
                 }
             }
         }
     }
 }
 
-/// Looks a server up and connects to one of its addresses; the core bounds how long that may take.
-async fn connect(host: Host, random: Arc<dyn Random>) -> io::Result<Box<dyn Transport>> {
+/// Looks a server up and connects to one of its addresses; the core bounds how long that may take, a TLS
+/// handshake included.
+async fn connect(
+    host: Host,
+    random: Arc<dyn Random>,
+    tls: Option<TlsClient>,
+) -> io::Result<Box<dyn Transport>> {
     let found = tokio::net::lookup_host((host.name.as_str(), host.port)).await?;
     let mut addresses: Vec<_> = found.collect();
     // Another one first the next time, should this one not answer.
@@ -307,7 +317,12 @@ async fn connect(host: Host, random: Arc<dyn Random>) -> io::Result<Box<dyn Tran
         match TcpStream::connect(address).await {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
-                return Ok(Box::new(stream));
+                let Some(tls) = &tls else { return Ok(Box::new(stream)) };
+                let (config, name) = tls.to(&host.name, address.ip());
+                match TlsConnector::from(config).connect(name, stream).await {
+                    Ok(stream) => return Ok(Box::new(stream)),
+                    Err(error) => failure = io::Error::other(handshake_failure(&error)),
+                }
             }
             Err(error) => failure = error,
         }

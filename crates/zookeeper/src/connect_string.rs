@@ -1,5 +1,6 @@
 //! `host:port,host:port/chroot`, as in `zookeeper.connect`.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// ZooKeeper's port where none is given.
@@ -12,6 +13,13 @@ pub struct Host {
     pub name: String,
     /// Port for clients.
     pub port: u16,
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, port } = self;
+        if name.contains(':') { write!(f, "[{name}]:{port}") } else { write!(f, "{name}:{port}") }
+    }
 }
 
 /// The servers of an ensemble, and the node below which all of a client's paths lie.

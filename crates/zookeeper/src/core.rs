@@ -23,6 +23,7 @@ use crate::watches::{Kind, Watches};
 use bytes::{Buf, Bytes, BytesMut};
 use model::Instant;
 use platform::Random;
+use security::TlsClient;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub max_response_bytes: usize,
     /// Whom to authenticate as, by SASL DIGEST-MD5.
     pub login: Option<Login>,
+    /// How to encrypt connections, if at all; servers may know the client by the certificate that it brings.
+    pub tls: Option<TlsClient>,
 }
 
 impl Default for Settings {
@@ -64,6 +67,7 @@ impl Default for Settings {
             max_request_bytes: 0xf_ffff,
             max_response_bytes: 64 << 20,
             login: None,
+            tls: None,
         }
     }
 }
@@ -171,12 +175,16 @@ struct Queued {
 pub struct Core {
     settings: Settings,
     chroot: String,
+    /// What the servers are called, for messages.
+    names: Vec<String>,
     random: Arc<dyn Random>,
     /// The servers, in the order in which they are tried next, and how many tries there were since a
     /// server last answered a request.
     order: Vec<usize>,
     tries: usize,
     state: State,
+    /// Why the last try to connect failed; `None` once one succeeded.
+    failure: Option<String>,
     /// Bounds the opening of the session; `None` once it is open.
     give_up_at: Option<Instant>,
     session: Session,
@@ -212,9 +220,11 @@ impl Core {
         let mut core = Self {
             order: (0..servers.hosts.len()).collect(),
             chroot: servers.chroot.clone(),
+            names: servers.hosts.iter().map(ToString::to_string).collect(),
             random,
             tries: 0,
             state: State::Waiting { until: now },
+            failure: None,
             give_up_at: Some(now + settings.connection_timeout),
             session: Session { id: 0, timeout: settings.session_timeout, confirmed_at: now },
             password: Bytes::from_static(&[0; 16]),
@@ -254,7 +264,15 @@ impl Core {
             Input::Call(id, call) => self.enqueue(now, id, call, actions),
             Input::Connected => self.open(now, actions),
             Input::Received(bytes) => self.receive(now, bytes, actions),
-            Input::Lost(why) => self.lose(now, &why, actions),
+            Input::Lost(why) => {
+                let unanswered = matches!(self.state, State::Opening { .. });
+                if unanswered && self.settings.tls.is_none() {
+                    let why = format!("{why} before it answered, as a port for TLS does");
+                    self.lose(now, &why, actions);
+                } else {
+                    self.lose(now, &why, actions);
+                }
+            }
             Input::Tick => {}
         }
         self.keep_time(now, actions);
@@ -357,7 +375,8 @@ impl Core {
             return;
         }
         if self.give_up_at.is_some_and(|at| now >= at) {
-            return self.end(Error::Disconnected, actions);
+            let why = self.failure.clone().unwrap_or_else(|| "none answered".into());
+            return self.end(Error::Unreachable(why), actions);
         }
         if self.session.id != 0
             && !self.lapsed
@@ -550,6 +569,7 @@ impl Core {
     fn become_ready(&mut self, now: Instant, actions: &mut Vec<Action>) {
         self.state = State::Ready;
         self.lapsed = false;
+        self.failure = None;
         // All portions ask for changes since the same moment, however the answers move `last_zxid`.
         let since = self.last_zxid;
         for portion in self.watches.portions(&self.chroot, WATCHES_PORTION) {
@@ -680,7 +700,7 @@ impl Core {
         match self.state {
             State::Waiting { .. } | State::Over(_) => return,
             State::Connecting { .. } | State::Opening { .. } | State::Authenticating { .. } => {
-                tracing::debug!(why, "no connection to a ZooKeeper server");
+                self.note_failure(why);
             }
             State::Ready => tracing::warn!(why, "connection to ZooKeeper lost"),
         }
@@ -702,6 +722,18 @@ impl Core {
         again.into_iter().rev().for_each(|queued| self.queue.push_front(queued));
         if was_ready {
             actions.push(Action::Event(Event::Disconnected));
+        }
+    }
+
+    /// A server that cannot be used is reported once for each reason: it is tried again and again.
+    fn note_failure(&mut self, why: &str) {
+        let server = &self.names[*self.order.last().expect("there is a server")];
+        let failure = Some(format!("{server}: {why}"));
+        if self.failure == failure {
+            tracing::debug!(server, why, "no connection to a ZooKeeper server");
+        } else {
+            tracing::warn!(server, why, "no connection to a ZooKeeper server");
+            self.failure = failure;
         }
     }
 

@@ -68,6 +68,9 @@ pub enum Error {
     /// The call was not performed, for want of a connection in time.
     #[error("no connection to ZooKeeper")]
     Disconnected,
+    /// No session was opened in time; what came of the last try, if there was any.
+    #[error("no ZooKeeper server could be used in time: {0}")]
+    Unreachable(String),
     /// The session has ended, and its ephemeral nodes with it.
     #[error("the ZooKeeper session has expired")]
     SessionExpired,

@@ -9,10 +9,11 @@
 mod ensemble;
 
 use bytes::Bytes;
-use ensemble::{Ensemble, Proxy};
+use ensemble::{Ensemble, Proxy, SECURE, TLS_PASSWORD};
 use platform::Clock;
 use platform::clock::SystemClock;
 use platform::random::SystemRandom;
+use security::{StoreFile, TlsClient, TlsClientSettings, TlsVersion};
 use std::future::Future;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -161,14 +162,20 @@ fn watched(change: Change, path: &str) -> Event {
 
 /// What every server version must do.
 async fn everything(servers: &str) {
-    let chroot = session(servers, 4 * SECOND).await;
-    chroot.create("/root", CreateMode::Persistent).await.unwrap();
-    let below = format!("{servers}/root");
-    let (one, mut two) = (session(&below, 4 * SECOND).await, session(&below, 4 * SECOND).await);
+    everything_below("root", servers, settings(4 * SECOND)).await;
+}
+
+async fn everything_below(root: &str, servers: &str, settings: Settings) {
+    let session = async |servers: &str| open(servers, settings.clone()).await.unwrap();
+    let chroot = session(servers).await;
+    let path = format!("/{root}");
+    chroot.create(&path, CreateMode::Persistent).await.unwrap();
+    let below = format!("{servers}{path}");
+    let (one, mut two) = (session(&below).await, session(&below).await);
     assert_eq!(one.create("/a", CreateMode::Persistent).await, Ok("/a".into()));
     assert_eq!(one.create("/a", CreateMode::Persistent).await, refused(Refusal::NodeExists));
     assert_eq!(one.create("/b/c", CreateMode::Persistent).await, refused(Refusal::NoNode));
-    assert_eq!(chroot.children("/root", false).await.unwrap(), ["a"]);
+    assert_eq!(chroot.children(&path, false).await.unwrap(), ["a"]);
     assert_eq!(one.get("/a", false).await.unwrap().0, None, "null data");
     assert_eq!(one.set("/a", "", Some(0)).await.unwrap().version, 1);
     assert_eq!(one.set("/a", "x", Some(0)).await, refused(Refusal::BadVersion));
@@ -215,8 +222,10 @@ async fn everything(servers: &str) {
     assert!(matches!(&acl, Ok(Answer::Acl(acl, _)) if *acl == read_only), "{acl:?}");
     assert_eq!(one.set("/a", "x", None).await, refused(Refusal::NoAuth));
     let creator = vec![Acl::creator()];
-    let not_authenticated = one.create_with("/y", CreateMode::Persistent, creator).await;
-    assert_eq!(not_authenticated, refused(Refusal::InvalidAcl));
+    let by_creator = one.create_with("/y", CreateMode::Persistent, creator).await;
+    // With TLS, a certificate says who the creator is.
+    let known = if settings.tls.is_some() { Ok("/y".into()) } else { refused(Refusal::InvalidAcl) };
+    assert_eq!(by_creator, known);
 
     // Watches.
     two.sync().await;
@@ -576,5 +585,121 @@ fn an_outage_of_the_whole_ensemble_ends_no_session() {
         kept.expect(Event::Connected).await;
         let owner = kept.exists("/e", false).await.unwrap().ephemeral_owner;
         assert_eq!(owner, kept.client.session().id);
+    });
+}
+
+/// A client that trusts the ensemble's authority and shows the certificate in `key_store`, one of keytool's files.
+fn tls(ensemble: &Ensemble, key_store: Option<&str>, versions: &[TlsVersion]) -> TlsClient {
+    let file = |name: &str| StoreFile {
+        path: ensemble.tls_file(name),
+        password: name.ends_with(".p12").then(|| TLS_PASSWORD.into()),
+        kind: None,
+    };
+    let settings = TlsClientSettings {
+        trust_store: file(if key_store.is_some() { "trust.p12" } else { "authority.pem" }),
+        key_store: key_store.map(file),
+        versions: versions.to_vec(),
+        cipher_suites: Vec::new(),
+        check_host_name: true,
+    };
+    TlsClient::new(&settings).unwrap()
+}
+
+const TLS: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
+
+fn tls_settings(tls: TlsClient) -> Settings {
+    Settings { tls: Some(tls), ..settings(10 * SECOND) }
+}
+
+#[test]
+#[ignore = "needs Java and Maven"]
+fn tls_does_what_plain_connections_do() {
+    let ensemble = Ensemble::start(1, &["--tls"]);
+    run(async {
+        for version in TLS {
+            let tls = tls(&ensemble, Some("client.p12"), &[version]);
+            let servers = ensemble.secure_connect_string("127.0.0.1");
+            everything_below(&format!("{version:?}"), &servers, tls_settings(tls)).await;
+        }
+        // The certificate is who the client is.
+        let servers = ensemble.secure_connect_string("localhost");
+        let known = tls(&ensemble, Some("client.p12"), &TLS);
+        let one = within(open(&servers, tls_settings(known))).await.unwrap();
+        one.create_with("/mine", CreateMode::Persistent, vec![Acl::creator()]).await.unwrap();
+        let Answer::Acl(acl, _) =
+            one.client.call(Call::GetAcl { path: "/mine".into() }).await.unwrap()
+        else {
+            panic!("no ACL")
+        };
+        assert_eq!((acl[0].scheme.as_str(), acl[0].id.as_str()), ("x509", "CN=client"));
+        let stranger = session(&ensemble.connect_string(), 6 * SECOND).await;
+        assert_eq!(stranger.get("/mine", false).await.err(), refused::<()>(Refusal::NoAuth).err());
+    });
+}
+
+#[test]
+#[ignore = "needs Java and Maven"]
+fn a_session_survives_its_tls_connection_and_its_server() {
+    // A server that was just started takes seconds for its first handshake on a busy machine.
+    let ensemble = Ensemble::start(1, &["--tls", "--tick-ms", "2000"]);
+    let proxy = Proxy::to(ensemble.ports()[0] + SECURE);
+    run(async {
+        let servers = format!("localhost:{}", proxy.port());
+        let tls = tls(&ensemble, Some("client.p12"), &TLS);
+        let long = Settings { session_timeout: 40 * SECOND, ..tls_settings(tls) };
+        let mut one = within(open(&servers, long)).await.unwrap();
+        let id = one.client.session().id;
+        one.create("/here", CreateMode::Ephemeral).await.unwrap();
+        assert!(one.exists("/later", true).await.is_none());
+        let plain = session(&ensemble.connect_string(), 10 * SECOND).await;
+        proxy.cut();
+        assert_eq!(within(one.events.recv()).await, Some(Event::Disconnected));
+        plain.create("/later", CreateMode::Persistent).await.unwrap();
+        proxy.heal();
+        assert_eq!(within(one.events.recv()).await, Some(Event::Connected));
+        assert_eq!(within(one.events.recv()).await, Some(watched(Change::Created, "/later")));
+        ensemble.signal(1, "KILL");
+        assert_eq!(within(one.events.recv()).await, Some(Event::Disconnected));
+        ensemble.run();
+        loop {
+            match within(one.events.recv()).await {
+                Some(Event::Connected) => break,
+                Some(Event::Lapsed) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(one.exists("/here", false).await.unwrap().ephemeral_owner, id);
+    });
+}
+
+#[test]
+#[ignore = "needs Java and Maven"]
+fn what_keeps_tls_from_being_spoken_is_named_in_time() {
+    let ensemble = Ensemble::start(1, &["--tls"]);
+    let failure = async |servers: String, tls: Option<TlsClient>| {
+        // One try may take half of the session: a server that is busy takes seconds for its first handshake.
+        let settings = Settings { tls, connection_timeout: 15 * SECOND, ..settings(20 * SECOND) };
+        match within(open(&servers, settings)).await {
+            Err(Error::Unreachable(why)) if why.starts_with(&servers) => why,
+            Err(other) => panic!("{other:?}"),
+            Ok(_) => panic!("{servers} was connected to"),
+        }
+    };
+    run(async {
+        let secure = ensemble.secure_connect_string("localhost");
+        let tls = |key_store, version| Some(tls(&ensemble, key_store, &[version]));
+        let found = tokio::join!(
+            failure(secure.clone(), tls(None, TlsVersion::Tls12)),
+            failure(secure.clone(), tls(None, TlsVersion::Tls13)),
+            failure(secure.clone(), tls(Some("stranger.p12"), TlsVersion::Tls13)),
+            failure(ensemble.connect_string(), tls(Some("client.p12"), TlsVersion::Tls12)),
+            failure(secure, None),
+        );
+        let found: [String; 5] = found.into();
+        let expected =
+            ["key store", "key store", "key store", "port without TLS", "a port for TLS"];
+        for (why, says) in found.iter().zip(expected) {
+            assert!(why.contains(says), "{why}");
+        }
     });
 }

@@ -103,6 +103,7 @@ impl BrokerConfig {
         match Self::build(layers, problems) {
             Ok(config) => {
                 warnings.extend(lonely(&config));
+                warnings.extend(idle_tls(&config));
                 Ok(Loaded { config, warnings })
             }
             Err(problems) => Err(ConfigError { problems }),
@@ -229,6 +230,19 @@ pub(super) fn same_id(set: &mut Properties) -> Option<Problem> {
         }
         _ => None,
     }
+}
+
+/// Apache Kafka says nothing of it either, but whoever named these files may think that nobody listens.
+fn idle_tls(config: &BrokerConfig) -> Vec<Warning> {
+    let effective = config.layers.effective();
+    let idle = super::settings::idle_tls_keys(&Values::broker(&effective)).into_iter();
+    idle.map(|key| Warning {
+        key: key.into(),
+        message: "does nothing while zookeeper.ssl.client.enable is false: the connection to ZooKeeper is not \
+                  encrypted; set that to true, or remove the key"
+            .into(),
+    })
+    .collect()
 }
 
 /// Kafka's default asks for three brokers, which nobody notices before the first consumer group hangs.

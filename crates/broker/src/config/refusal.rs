@@ -21,8 +21,8 @@ pub enum Refusal {
     TieredStorage,
     /// The `KRaft` quorum and its roles.
     KRaft,
-    /// An encrypted connection to ZooKeeper.
-    ZooKeeperTls,
+    /// Asking whether a certificate was revoked.
+    Revocation,
     /// A separate listener for the controller.
     ControlPlane,
     /// A limit on connections that is not enforced.
@@ -53,7 +53,9 @@ impl Refusal {
                 "tiered storage, which this version does not have: remote segments would be unreadable"
             }
             Self::KRaft => "a KRaft quorum, which this broker does not take part in",
-            Self::ZooKeeperTls => "TLS to ZooKeeper, which this version does not speak",
+            Self::Revocation => {
+                "a check for revoked certificates, which this version does not make: they would be accepted"
+            }
             Self::ControlPlane => {
                 "a listener of its own for the controller, which one broker does not have"
             }
@@ -81,7 +83,9 @@ impl Refusal {
             Self::KRaft => {
                 "remove the key: metadata is kept by the broker itself, below the first log directory"
             }
-            Self::ZooKeeperTls => "keep ZooKeeper on a trusted network, and remove the key",
+            Self::Revocation => {
+                "remove the key, and take the certificate of its authority out of the trust store where it must not be trusted"
+            }
             Self::ControlPlane | Self::ConnectionLimit | Self::Cordon => "remove the key",
         }
     }

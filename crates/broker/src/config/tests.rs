@@ -317,7 +317,8 @@ fn what_could_weaken_security_or_lose_data_stops_the_start() {
         ("principal.builder.class", "x"),
         ("remote.log.storage.system.enable", "true"),
         ("process.roles", "broker,controller"),
-        ("zookeeper.ssl.client.enable", "true"),
+        ("zookeeper.ssl.crl.enable", "true"),
+        ("zookeeper.ssl.ocsp.enable", "true"),
         ("delegation.token.secret.key", "secret-key"),
         ("control.plane.listener.name", "PLAINTEXT"),
         ("max.connection.creation.rate", "5"),
@@ -410,6 +411,62 @@ fn zookeeper_is_configured_as_for_kafka() {
         assert_eq!(error.problems[0].key, key);
         assert!(!error.to_string().contains("Hush"), "{error}");
     }
+}
+
+#[test]
+fn tls_to_zookeeper_is_configured_as_for_kafka() {
+    let least = [
+        ("zookeeper.connect", "a:1"),
+        ("zookeeper.ssl.client.enable", "TRUE"),
+        ("zookeeper.ssl.truststore.location", "/trust.p12"),
+    ];
+    let with = |more: &[(&'static str, &'static str)]| {
+        let mut all: std::collections::BTreeMap<_, _> = least.into();
+        all.extend(more.iter().copied());
+        load(&all.into_iter().collect::<Vec<_>>())
+    };
+    let tls = |more| with(more).unwrap().config.zookeeper.unwrap().tls.unwrap();
+    let defaults = tls(&[]);
+    assert_eq!(defaults.versions, [security::TlsVersion::Tls12]);
+    assert!(defaults.check_host_name && defaults.key_store.is_none());
+    let all = tls(&[
+        ("zookeeper.clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNetty"),
+        ("zookeeper.ssl.truststore.password", "hush"),
+        ("zookeeper.ssl.truststore.type", "pkcs12"),
+        ("zookeeper.ssl.keystore.location", "/key.pem"),
+        ("zookeeper.ssl.enabled.protocols", "TLSv1.3,TLSv1.2"),
+        ("zookeeper.ssl.endpoint.identification.algorithm", ""),
+        ("zookeeper.ssl.cipher.suites", "TLS_AES_256_GCM_SHA384"),
+        // Whom ZooKeeper knows by a certificate may protect its nodes.
+        ("zookeeper.set.acl", "true"),
+    ]);
+    assert_eq!(all.versions, [security::TlsVersion::Tls13, security::TlsVersion::Tls12]);
+    assert_eq!(all.trust_store.password.as_deref(), Some("hush"));
+    assert_eq!(all.trust_store.kind, Some(security::StoreType::Pkcs12));
+    assert!(all.key_store.is_some() && !all.check_host_name);
+    assert!(!format!("{all:?}").contains("hush"), "{all:?}");
+    assert_eq!(tls(&[("zookeeper.ssl.protocol", "TLS")]).versions.len(), 2);
+    for (key, value) in [
+        ("zookeeper.ssl.truststore.location", ""),
+        ("zookeeper.ssl.truststore.type", "BCFKS"),
+        ("zookeeper.clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNIO"),
+        ("zookeeper.ssl.protocol", "TLSv1.1"),
+        ("zookeeper.ssl.enabled.protocols", "TLSv1.2,SSLv3"),
+        ("zookeeper.ssl.endpoint.identification.algorithm", "LDAP"),
+    ] {
+        let error = with(&[(key, value)]).expect_err(key);
+        assert_eq!((error.problems.len(), error.problems[0].key.as_str()), (1, key));
+    }
+    // A certificate that is not shown is no protection.
+    let error = with(&[("zookeeper.set.acl", "true")]).unwrap_err();
+    assert_eq!(error.problems[0].key, "zookeeper.set.acl");
+    // As with Apache, nothing is encrypted then; but it is said.
+    let off = with(&[("zookeeper.ssl.client.enable", "false")]).unwrap();
+    assert!(off.warnings.iter().any(|one| one.key == "zookeeper.ssl.truststore.location"));
+    assert_eq!(off.config.zookeeper.unwrap().tls, None);
+    let missing = with(&[]).unwrap().config.zookeeper.unwrap().connector().unwrap_err();
+    assert_eq!(missing.problems[0].key, "zookeeper.ssl.truststore.location");
+    assert!(missing.to_string().contains("/trust.p12"), "{missing}");
 }
 
 #[test]

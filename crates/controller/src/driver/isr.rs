@@ -270,6 +270,7 @@ fn write_error(error: &StoreError, version: i16) -> ErrorCode {
         | StoreError::BadArguments(_)
         | StoreError::MayHaveBeenApplied
         | StoreError::Disconnected
+        | StoreError::Unreachable(_)
         | StoreError::NotWritten(_)
         | StoreError::SessionExpired
         | StoreError::Denied(_)

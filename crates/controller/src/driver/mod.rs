@@ -239,6 +239,7 @@ impl Stopped {
             StoreError::BadVersion(path) if path == znodes::CONTROLLER_EPOCH => Self::Moved,
             StoreError::MayHaveBeenApplied
             | StoreError::Disconnected
+            | StoreError::Unreachable(_)
             | StoreError::SessionExpired
             | StoreError::Failed(_) => Self::Moved,
             StoreError::BadVersion(_)
@@ -257,7 +258,9 @@ impl Stopped {
 fn store_error(error: &StoreError) -> ApiError {
     let code = match error {
         StoreError::NotWritten(_) => ErrorCode::KafkaStorageError,
-        StoreError::MayHaveBeenApplied | StoreError::Disconnected => ErrorCode::RequestTimedOut,
+        StoreError::MayHaveBeenApplied | StoreError::Disconnected | StoreError::Unreachable(_) => {
+            ErrorCode::RequestTimedOut
+        }
         StoreError::SessionExpired | StoreError::Failed(_) => ErrorCode::NotController,
         StoreError::NoNode(_)
         | StoreError::NodeExists(_)

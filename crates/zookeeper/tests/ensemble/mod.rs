@@ -9,6 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use tempfile::TempDir;
 
+/// From a server's port to its port for TLS.
+pub(crate) const SECURE: u16 = 3000;
+/// The password of all of keytool's files.
+pub(crate) const TLS_PASSWORD: &str = "secret";
+
 /// Servers that are killed with it.
 pub(crate) struct Ensemble {
     directory: TempDir,
@@ -55,6 +60,18 @@ impl Ensemble {
         hosts.join(",")
     }
 
+    /// As [`Self::connect_string`], of the ports for TLS; needs `--tls`. The servers are called `host`.
+    pub(crate) fn secure_connect_string(&self, host: &str) -> String {
+        let hosts: Vec<_> =
+            self.ports().iter().map(|port| format!("{host}:{}", port + SECURE)).collect();
+        hosts.join(",")
+    }
+
+    /// One of keytool's files, with `--tls`.
+    pub(crate) fn tls_file(&self, name: &str) -> PathBuf {
+        self.directory.path().join("tls").join(name)
+    }
+
     /// Sends a signal to a server (1 is the first): `KILL`, `STOP`, `CONT`.
     pub(crate) fn signal(&self, server: u16, signal: &str) {
         let file = self.directory.path().join(format!("server{server}.pid"));
@@ -94,13 +111,13 @@ pub(crate) fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka-peer")
 }
 
-/// The first of `count` ports that are free, and so are those 1,000 and 2,000 above.
+/// The first of `count` ports that are free, and so are those 1,000, 2,000 and 3,000 above.
 fn free_ports(count: u16) -> u16 {
     for _ in 0..1000 {
         let Ok(probe) = TcpListener::bind(("127.0.0.1", 0)) else { continue };
         let first = probe.local_addr().unwrap().port();
         drop(probe);
-        let Some(last) = first.checked_add(2000 + count) else { continue };
+        let Some(last) = first.checked_add(SECURE + count) else { continue };
         let wanted = (first..last).filter(|port| (port - first) % 1000 < count);
         if wanted.into_iter().all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
             return first;

@@ -20,3 +20,4 @@ pub use replication::ReplicationSettings;
 pub use topics::{ReplicaPlacement, TopicSettings};
 pub use transactions::TransactionSettings;
 pub use zookeeper::ZooKeeperSettings;
+pub(super) use zookeeper::idle_tls_keys;
