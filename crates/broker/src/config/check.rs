@@ -129,6 +129,14 @@ pub(super) fn check_together(values: &Values) -> Vec<Problem> {
             "set broker.id",
         );
     }
+    require(
+        values.boolean("barnabas.leader.lease.enable")
+            || !values.boolean("barnabas.fast.failure.detection"),
+        "barnabas.fast.failure.detection",
+        "removing a broker's registration before its session expires needs barnabas.leader.lease.enable: without, \
+         a leader that is alive after all would go on beside its successor",
+        "set both, or set barnabas.fast.failure.detection=false",
+    );
     let at_least =
         |name: &str, least: i64| values.optional_i64(name).is_none_or(|millis| millis >= least);
     require(

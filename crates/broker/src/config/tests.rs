@@ -294,6 +294,21 @@ fn every_problem_is_reported_at_once_with_its_key_and_a_remedy() {
     );
 }
 
+/// Without the lease, a leader that was taken for dead would go on beside its successor.
+#[test]
+fn dead_processes_are_only_replaced_at_once_where_leaders_have_leases() {
+    let (detection, lease) = ("barnabas.fast.failure.detection", "barnabas.leader.lease.enable");
+    let error = load(&[(lease, "false")]).unwrap_err();
+    assert_eq!((error.problems.len(), error.problems[0].key.as_str()), (1, detection));
+    assert!(error.to_string().contains(lease) && !error.problems[0].remedy.is_empty(), "{error}");
+    for allowed in
+        [[(lease, "false"), (detection, "false")], [(lease, "true"), (detection, "true")]]
+    {
+        load(&allowed).unwrap();
+    }
+    load(&[(detection, "false")]).unwrap();
+}
+
 /// The second lock on it would be refused as another process's.
 #[test]
 fn a_log_directory_may_be_named_once() {

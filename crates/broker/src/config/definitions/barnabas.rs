@@ -9,8 +9,9 @@ pub(super) const AREA: Area = Area {
     definitions: definitions! {
         /// Whether a broker whose process has ended is replaced at once instead of when its session has expired: the controller
         /// removes its registration if the controller and another broker had connections to it, all of them were closed, and
-        /// its port refuses new ones. Acted on only if no unclean election comes of it, and only for brokers that keep
-        /// `barnabas.leader.lease.enable` on, which stop serving at once should they be alive all the same.
+        /// its port refuses new ones. Acted on only if no unclean election comes of it. Needs
+        /// `barnabas.leader.lease.enable`, by which a broker stops serving at once should it be alive all the same: a
+        /// configuration with only this one on is refused.
         "barnabas.fast.failure.detection": Boolean = Some("true"), Any, Medium, ReadOnly, Honoured, ours;
 
         /// Whether a leader stops serving clients once it cannot know any more that it still leads: when for two thirds of the
