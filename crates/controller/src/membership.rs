@@ -27,6 +27,17 @@ pub enum ControllerError {
          session to expire if it is gone"
     )]
     IdTaken(BrokerId),
+    /// Another live broker tells clients the same address.
+    #[error(
+        "broker {other}, which is registered, advertises {address} too; give each broker addresses of its own \
+         (listeners, advertised.listeners), or, if {other} is gone, wait for its session to expire"
+    )]
+    AddressTaken {
+        /// Who has it.
+        other: BrokerId,
+        /// Host and port.
+        address: String,
+    },
     /// A node does not hold what it should.
     #[error("the store's node {0} cannot be read")]
     Malformed(&'static str),

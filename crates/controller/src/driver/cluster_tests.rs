@@ -257,6 +257,17 @@ impl Cluster {
 
     /// As [`Self::join`], of a broker that says this of its logs.
     async fn join_with(&mut self, id: i32, log_doubt: Option<LogDoubt>) {
+        self.try_join(id, 9090 + id, log_doubt).await.unwrap();
+        self.hears_of(id, id).await;
+    }
+
+    /// As [`Self::join_with`], on any port; does not wait.
+    async fn try_join(
+        &mut self,
+        id: i32,
+        port: i32,
+        log_doubt: Option<LogDoubt>,
+    ) -> Result<(), ControllerError> {
         let (budget, sessions) = (Budget::default(), Arc::<Mutex<Vec<_>>>::default());
         let watched = Watched::default();
         let store = Mortal {
@@ -266,8 +277,7 @@ impl Cluster {
             watched: Arc::clone(&watched),
         };
         let member = Membership::join(Arc::new(store), "1D3O7chIQLG42yUhs9jUKw").await.unwrap();
-        let broker =
-            BrokerImage { id: BrokerId(id), rack: None, endpoints: vec![endpoint(9090 + id)] };
+        let broker = BrokerImage { id: BrokerId(id), rack: None, endpoints: vec![endpoint(port)] };
         let settings = ControllerSettings {
             broker,
             inter_broker_listener: "PLAINTEXT".into(),
@@ -292,12 +302,12 @@ impl Cluster {
             clock: Arc::new(ManualClock::at(NOW)),
             random: Arc::new(SeededRandom::new(1)),
         };
-        let (handle, driver) = member.start(settings, surroundings).await.unwrap();
+        let (handle, driver) = member.start(settings, surroundings).await?;
         let task = tokio::spawn(async move {
             driver.run().await.unwrap();
         });
         self.members.insert(id, Member { handle, task, budget, sessions, watched });
-        self.hears_of(id, id).await;
+        Ok(())
     }
 
     /// Waits until broker `id` was told that `live` lives, by a controller that is there.
@@ -427,6 +437,24 @@ async fn one_controller_wins_and_the_next_takes_over_with_the_next_epoch() {
     let refused = cluster.handle(3 - controller);
     let created = refused.create_topics(vec![new_topic("t", 1)], SOON, false).await;
     assert_eq!(created[0].1.as_ref().unwrap_err().code, ErrorCode::NotController);
+}
+
+/// Clients of the one would talk to the other. An address is free again with the session of who had it.
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_advertises_a_live_ones_address_does_not_start() {
+    let mut cluster = Cluster::start(0..=1).await;
+    let error = cluster.try_join(2, 9091, None).await.unwrap_err();
+    let ControllerError::AddressTaken { other: BrokerId(1), address } = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(address, "127.0.0.1:9091");
+    assert!(cluster.text("/brokers/ids/2").await.is_none(), "it left nothing");
+    // Not readable, so not in the way.
+    let junk = Some("junk".into());
+    cluster.observer.create("/brokers/ids/7", junk, CreateMode::Ephemeral).await.unwrap();
+    cluster.kill(1).await;
+    cluster.try_join(2, 9091, None).await.unwrap();
+    cluster.hears_of(2, 2).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use super::*;
 use crate::context::{Partition, State, Topic};
 use crate::znodes::StateNode;
 use coordination::{CreateMode, Stat};
+use metadata::Endpoint;
 use model::{PartitionEpoch, Timestamp, TopicId};
 use platform::Random;
 
@@ -77,6 +78,34 @@ impl Driver {
         // Left for the case that somebody removes it.
         self.session.exists(&path, true).await?;
         tracing::info!(broker = %id, broker_epoch = %self.broker_epoch(), "registered");
+        Ok(())
+    }
+
+    /// Whether no other live broker advertises an address of ours: its clients would come here, and ours go there.
+    /// Only a start asks, as in Kafka; a registration that cannot be read keeps nobody from starting.
+    pub(super) async fn check_addresses(&mut self) -> Result<(), ControllerError> {
+        let own = &self.settings.broker;
+        let names = self.session.children(znodes::BROKER_IDS, false).await?;
+        let others = names.iter().filter_map(|name| name.parse().ok()).map(BrokerId);
+        let others: Vec<BrokerId> = others.filter(|&id| id != own.id).collect();
+        let reads = others.iter().map(|&id| Read::data(znodes::broker_path(id))).collect();
+        let found = self.session.read_all(reads).await?;
+        for (other, found) in others.into_iter().zip(found) {
+            let Ok(ReadResult::Data(Some(data), _)) = found else { continue };
+            let Some(other_image) = znodes::parse_registration(other, &data) else { continue };
+            let is_taken = |endpoint: &&Endpoint| {
+                let same =
+                    |own: &Endpoint| (&own.host, own.port) == (&endpoint.host, endpoint.port);
+                own.endpoints.iter().any(same)
+            };
+            if let Some(Endpoint { host, port, .. }) = other_image.endpoints.iter().find(is_taken) {
+                let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+                return Err(ControllerError::AddressTaken {
+                    other,
+                    address: format!("{host}:{port}"),
+                });
+            }
+        }
         Ok(())
     }
 

@@ -314,6 +314,7 @@ impl Driver {
             look_again_at: None,
         };
         driver.load_configs().await?;
+        driver.check_addresses().await?;
         driver.register().await?;
         driver.dirty.controller = true;
         driver.dirty.configs = true;
