@@ -31,8 +31,8 @@ use crate::session_file::SessionFile;
 use crate::timer::TimerService;
 use crate::to_controller;
 use arc_swap::ArcSwap;
-use controller::Surroundings;
-use controller::{ControllerError, ControllerSettings, LogDoubt, Membership, Placement};
+use controller::{ClusterView, ControllerError, Surroundings};
+use controller::{ControllerSettings, LogDoubt, Membership, Placement};
 use coordination::Store;
 use coordination::local::LocalStore;
 use coordination::zookeeper::{ZooKeeperConfig, ZooKeeperStore};
@@ -42,7 +42,7 @@ use platform::clock::SystemClock;
 use platform::disk::RealDisk;
 use platform::random::SystemRandom;
 use platform::{Clock, Disk, Random};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -681,6 +681,7 @@ fn start_controller(
         rules: Arc::new(rules),
         broker_epoch: Arc::clone(broker.partitions.environment().fetchers.broker_epoch()),
         registration: Arc::new(broker.partitions.environment().lease.clone()),
+        cluster: Arc::new(LastImage(Arc::clone(&broker.image))),
         clock: Arc::clone(&broker.clock),
         random: Arc::clone(&broker.random),
     };
@@ -707,6 +708,16 @@ fn log_doubt(logs: &LogDirectories) -> Option<LogDoubt> {
         return Some(LogDoubt::Unclean);
     }
     logs.may_lack_logs().then_some(LogDoubt::Incomplete)
+}
+
+/// What this broker serves its clients, for the controller's part of it.
+#[derive(Debug)]
+struct LastImage(Arc<ArcSwap<ClusterImage>>);
+
+impl ClusterView for LastImage {
+    fn live_brokers(&self) -> BTreeSet<BrokerId> {
+        self.0.load().brokers().map(|broker| broker.id).collect()
+    }
 }
 
 /// What the cluster is told of this broker.

@@ -39,7 +39,7 @@ pub use context::LogDoubt;
 pub use driver::Driver;
 pub use handle::ControllerHandle;
 pub use import::{ImportError, Imported, ImportedTopic};
-pub use membership::{ConfigReader, ControllerError, ControllerSettings, Membership};
+pub use membership::{ClusterView, ConfigReader, ControllerError, ControllerSettings, Membership};
 pub use membership::{RegistrationListener, SessionReader, Surroundings};
 pub use out_of_sync::{Cause, Departure, OutOfSync};
 pub use placement::Placement;

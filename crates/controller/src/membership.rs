@@ -87,10 +87,18 @@ pub struct Surroundings {
     pub broker_epoch: Arc<AtomicI64>,
     /// Told when a registration is lost.
     pub registration: Arc<dyn RegistrationListener>,
+    /// What this broker was told of its cluster.
+    pub cluster: Arc<dyn ClusterView>,
     /// Time, for the JSON in nodes.
     pub clock: Arc<dyn Clock>,
     /// Topic ids and placement.
     pub random: Arc<dyn Random>,
+}
+
+/// What this broker was told of its cluster, by whoever was controller.
+pub trait ClusterView: Debug + Send + Sync {
+    /// The brokers that were live then.
+    fn live_brokers(&self) -> BTreeSet<BrokerId>;
 }
 
 /// Told when this broker's registration is no more.

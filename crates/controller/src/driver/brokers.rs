@@ -7,6 +7,8 @@ use std::collections::btree_map::Entry;
 impl Driver {
     pub(super) async fn handle_brokers_changed(&mut self) {
         if self.active.is_none() {
+            // Perhaps all are back.
+            self.dirty.controller |= self.awaited.is_some();
             return;
         }
         if let Err(stopped) = self.update_brokers().await {

@@ -35,7 +35,11 @@ struct Mortal {
     budget: Budget,
     sessions: Arc<Mutex<Vec<SessionHandle>>>,
     watched: Watched,
+    away: Away,
 }
+
+/// How long the store is away for a broker that wants a new session.
+type Away = Arc<Mutex<Duration>>;
 
 #[derive(Debug)]
 struct MortalSession {
@@ -49,11 +53,13 @@ type Watched = Arc<Mutex<BTreeSet<String>>>;
 
 impl Store for Mortal {
     fn open_session(&self) -> Opening {
-        let opening = self.store.open_session();
+        let store = Arc::clone(&self.store);
         let (budget, sessions) = (Arc::clone(&self.budget), Arc::clone(&self.sessions));
         let watched = Arc::clone(&self.watched);
+        let away = *self.away.lock().unwrap();
         Box::pin(async move {
-            let (session, events) = opening.await?;
+            tokio::time::sleep(away).await;
+            let (session, events) = store.open_session().await?;
             sessions.lock().unwrap().push(session.clone());
             let session = MortalSession { session: Arc::new(session), budget, watched };
             Ok((SessionHandle::new(Arc::new(session)), events))
@@ -186,6 +192,19 @@ impl ControlChannel for ToOne {
     }
 }
 
+impl ClusterView for ToOne {
+    fn live_brokers(&self) -> BTreeSet<BrokerId> {
+        let told = self.1.0.lock().unwrap();
+        let updates = told.iter().rev().filter(|(to, _)| *to == self.0);
+        let mut live = updates.filter_map(|(_, request)| {
+            let ControlRequest::UpdateMetadata(update) = request else { return None };
+            let live = update.live_brokers.iter().map(|broker| BrokerId(broker.id));
+            Some(live.collect::<BTreeSet<_>>()).filter(|live| !live.is_empty())
+        });
+        live.next().unwrap_or_default()
+    }
+}
+
 impl ConfigListener for Brokers {
     fn config_changed(&self, _: ConfigChange) {}
 }
@@ -227,6 +246,7 @@ struct Member {
     budget: Budget,
     sessions: Arc<Mutex<Vec<SessionHandle>>>,
     watched: Watched,
+    away: Away,
 }
 
 struct Cluster {
@@ -269,12 +289,13 @@ impl Cluster {
         log_doubt: Option<LogDoubt>,
     ) -> Result<(), ControllerError> {
         let (budget, sessions) = (Budget::default(), Arc::<Mutex<Vec<_>>>::default());
-        let watched = Watched::default();
+        let (watched, away) = (Watched::default(), Away::default());
         let store = Mortal {
             store: Arc::clone(&self.store),
             budget: Arc::clone(&budget),
             sessions: Arc::clone(&sessions),
             watched: Arc::clone(&watched),
+            away: Arc::clone(&away),
         };
         let member = Membership::join(Arc::new(store), "1D3O7chIQLG42yUhs9jUKw").await.unwrap();
         let broker = BrokerImage { id: BrokerId(id), rack: None, endpoints: vec![endpoint(port)] };
@@ -299,6 +320,7 @@ impl Cluster {
             rules: Arc::new(AnyConfig),
             broker_epoch: Arc::default(),
             registration: Arc::new(Unheard),
+            cluster: Arc::new(ToOne(BrokerId(id), self.told.clone())),
             clock: Arc::new(ManualClock::at(NOW)),
             random: Arc::new(SeededRandom::new(1)),
         };
@@ -306,7 +328,7 @@ impl Cluster {
         let task = tokio::spawn(async move {
             driver.run().await.unwrap();
         });
-        self.members.insert(id, Member { handle, task, budget, sessions, watched });
+        self.members.insert(id, Member { handle, task, budget, sessions, watched, away });
         Ok(())
     }
 
@@ -330,6 +352,19 @@ impl Cluster {
         let sessions = std::mem::take(&mut *member.sessions.lock().unwrap());
         for session in sessions {
             let _ = session.close().await;
+        }
+    }
+
+    /// The store was away for so long that all sessions expired; each broker's way to it is back after its own time.
+    async fn expire_all(&self, away: &[(i32, Duration)]) {
+        for (id, away) in away {
+            *self.members[id].away.lock().unwrap() = *away;
+        }
+        for member in self.members.values() {
+            let sessions = std::mem::take(&mut *member.sessions.lock().unwrap());
+            for session in sessions {
+                let _ = session.close().await;
+            }
         }
     }
 
@@ -455,6 +490,58 @@ async fn a_broker_that_advertises_a_live_ones_address_does_not_start() {
     cluster.kill(1).await;
     cluster.try_join(2, 9091, None).await.unwrap();
     cluster.hears_of(2, 2).await;
+}
+
+/// As [`until`], with time passing.
+async fn later(condition: impl AsyncFn() -> bool) {
+    for _ in 0..10_000 {
+        if condition().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never came true");
+}
+
+/// Whoever is back first would see itself alone: it takes nobody out of an ISR who is about to come back too.
+#[tokio::test(start_paused = true)]
+async fn brokers_whose_sessions_all_expired_wait_for_each_other() {
+    let cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1, 0], &[1, 0, 2]]).await;
+    let states =
+        async || (cluster.state("t", 0).await.unwrap(), cluster.state("t", 1).await.unwrap());
+    let before = states().await;
+    let second = Duration::from_secs(1);
+    cluster.expire_all(&[(0, Duration::ZERO), (1, second), (2, 3 * second)]).await;
+    later(async || cluster.text("/brokers/ids/0").await.is_some()).await;
+    assert_eq!(cluster.controller().await, None, "nobody stands for election without the others");
+    later(async || cluster.controller().await.is_some()).await;
+    assert!(cluster.text("/brokers/ids/2").await.is_some());
+    // The new controller has told everybody of everybody, which it does when it has repaired what it found.
+    later(async || {
+        let told = cluster.told.0.lock().unwrap();
+        (0..=2).all(|id| {
+            told.iter().any(|(to, request)| {
+                to.0 == id
+                    && matches!(request, ControlRequest::LeaderAndIsr(lead) if lead.controller_epoch == 2)
+            })
+        })
+    })
+    .await;
+    assert!(states().await == before, "{:?}", states().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_does_not_come_back_after_all_sessions_expired_is_gone_in_the_end() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[2, 1, 0]]).await;
+    let start = Instant::now();
+    let never = Duration::from_secs(3600);
+    cluster.expire_all(&[(0, Duration::ZERO), (1, Duration::ZERO), (2, never)]).await;
+    later(async || cluster.led("t", 0).await == Some((1, 1, vec![1, 0]))).await;
+    let took = start.elapsed();
+    assert!((RETURN_PATIENCE..RETURN_PATIENCE * 2).contains(&took), "{took:?}");
+    cluster.join(3).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -124,6 +124,8 @@ impl Driver {
     pub(super) async fn renew_session(&mut self) -> Result<(), ControllerError> {
         self.surroundings.registration.registration_lost(self.broker_epoch());
         self.resign();
+        let mut others = self.surroundings.cluster.live_brokers();
+        others.remove(&self.settings.broker.id);
         loop {
             let error = match self.open_and_register().await {
                 Ok(()) => break,
@@ -136,8 +138,29 @@ impl Driver {
             tracing::warn!(%error, "not registered on the store yet");
             tokio::time::sleep(RETRY_SESSION_AFTER).await;
         }
+        self.awaited = Some(Awaited { brokers: others, until: Instant::now() + RETURN_PATIENCE });
         (self.dirty.controller, self.dirty.configs) = (true, true);
         Ok(())
+    }
+
+    /// Whether somebody may be about to come back whom a controller would declare dead now. Those who are back are
+    /// heard of.
+    async fn is_waiting_for_others(&mut self) -> Result<bool, Stopped> {
+        let Some(awaited) = self.awaited.as_ref().filter(|awaited| Instant::now() < awaited.until)
+        else {
+            self.awaited = None;
+            return Ok(false);
+        };
+        let names = self.session.children(znodes::BROKER_IDS, true).await.map_err(Stopped::of)?;
+        let back: BTreeSet<_> =
+            names.iter().filter_map(|name| name.parse().ok()).map(BrokerId).collect();
+        let missing: Vec<_> = awaited.brokers.difference(&back).collect();
+        if missing.is_empty() {
+            self.awaited = None;
+            return Ok(false);
+        }
+        tracing::info!(?missing, patience = ?RETURN_PATIENCE, "this broker's session expired, and those of others may have: it does not stand for election without them yet");
+        Ok(true)
     }
 
     async fn open_and_register(&mut self) -> Result<(), ControllerError> {
@@ -210,6 +233,9 @@ impl Driver {
                 Err(error) => return Err(Stopped::of(error)),
             }
             self.resign();
+            if self.is_waiting_for_others().await? {
+                return Ok(());
+            }
             let (epoch, version) = self.read_controller_epoch().await?;
             let next = ControllerEpoch(epoch.0.wrapping_add(1));
             let now = self.surroundings.clock.timestamp();

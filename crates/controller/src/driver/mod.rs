@@ -37,6 +37,10 @@ use tokio::time::Instant;
 
 /// Between two tries to get a session, as in Kafka.
 const RETRY_SESSION_AFTER: Duration = Duration::from_secs(1);
+/// After its own session expired, how long a broker lets others come back before it stands for election without them:
+/// if it was the store that was away, their sessions expired with its own, and each returns when its own next try to
+/// connect comes, a second or two after the store.
+pub(crate) const RETURN_PATIENCE: Duration = Duration::from_secs(5);
 /// How often a state is read again that is not as we know it, before it is left for later.
 const STATE_TRIES: usize = 3;
 /// A new controller lets brokers settle before it moves leaders back.
@@ -87,8 +91,18 @@ pub struct Driver {
     doubt: Option<LogDoubt>,
     /// Whether a log directory of this broker failed while the store could not be told.
     is_log_dir_unannounced: bool,
+    /// Who may be about to come back, since our own session expired.
+    awaited: Option<Awaited>,
     /// When to look at everything again, because the store refused something that must not be left.
     look_again_at: Option<Instant>,
+}
+
+/// Brokers that lived when this one's session expired.
+#[derive(Debug)]
+struct Awaited {
+    brokers: BTreeSet<BrokerId>,
+    /// From then on those that are missing count as gone.
+    until: Instant,
 }
 
 /// What there is only while we are controller.
@@ -311,6 +325,7 @@ impl Driver {
             dynamic_unclean: [None; 2],
             newly_unclean: BTreeSet::new(),
             is_log_dir_unannounced: false,
+            awaited: None,
             look_again_at: None,
         };
         driver.load_configs().await?;
@@ -381,8 +396,9 @@ impl Driver {
         let waiting = self.waiters.iter().map(|waiter| waiter.deadline);
         let removed = self.active.iter().flat_map(|active| active.removed.values().copied());
         let patience = self.active.iter().flat_map(|active| active.patience.values().copied());
+        let awaited = self.awaited.as_ref().map(|awaited| awaited.until);
         let deadlines = waiting.chain(balance_at).chain(removed).chain(patience);
-        let deadline = deadlines.chain(self.look_again_at).min();
+        let deadline = deadlines.chain(self.look_again_at).chain(awaited).min();
         let idle = self.dirty.has_topics();
         tokio::select! {
             biased;
@@ -402,6 +418,10 @@ impl Driver {
             let dirty = &mut self.dirty;
             (dirty.brokers, dirty.topic_list, dirty.deletions) = (true, true, true);
             self.unclean_allowed(None).await;
+        }
+        if self.awaited.as_ref().is_some_and(|awaited| awaited.until <= now) {
+            self.awaited = None;
+            self.dirty.controller |= self.active.is_none();
         }
         let mut removed = self.active.iter().flat_map(|active| active.removed.values());
         self.dirty.brokers |= removed.any(|until| *until <= now);

@@ -79,6 +79,12 @@ impl ControlChannels for Fake {
 #[derive(Debug)]
 pub(super) struct Unheard;
 
+impl ClusterView for Unheard {
+    fn live_brokers(&self) -> BTreeSet<BrokerId> {
+        BTreeSet::new()
+    }
+}
+
 impl RegistrationListener for Unheard {
     fn registration_lost(&self, _: BrokerEpoch) {}
 }
@@ -160,6 +166,7 @@ impl Cluster {
             rules: Arc::new(fake.clone()),
             broker_epoch: Arc::default(),
             registration: Arc::new(Unheard),
+            cluster: Arc::new(Unheard),
             clock: clock.clone(),
             random: Arc::new(SeededRandom::new(1)),
         };
