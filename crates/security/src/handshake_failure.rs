@@ -48,10 +48,12 @@ fn alerted(alert: AlertDescription) -> String {
         | AlertDescription::AccessDenied => {
             "it does not accept who connects: set a key store with a certificate that it trusts"
         }
-        AlertDescription::ProtocolVersion
-        | AlertDescription::HandshakeFailure
-        | AlertDescription::InsufficientSecurity => {
-            "it speaks no version or cipher suite that is allowed here, or wants a certificate"
+        // What Java says depends on its release, where TLS 1.2 came without a certificate that it wanted.
+        AlertDescription::HandshakeFailure => {
+            "it wants to know who connects, or speaks no cipher suite that is allowed here: set a key store, or allow more suites"
+        }
+        AlertDescription::ProtocolVersion | AlertDescription::InsufficientSecurity => {
+            "it speaks no version or cipher suite that is allowed here"
         }
         _ => "it gave up",
     };
