@@ -203,16 +203,22 @@ fn acks_all_waits_for_the_isr_and_nothing_else_is_readable() {
     });
 }
 
-#[test]
-fn a_follower_that_lags_leaves_the_isr_and_returns() {
-    let mut cluster = Cluster::start(3, QUICK);
+/// Three in sync that hold a record, their leader, their controller, and one that is neither: its session may live
+/// on without it, where a controller that is gone would be missed for good.
+fn three_of_which_one_may_go() -> (Cluster, i32, i32, i32) {
+    let cluster = Cluster::start(3, QUICK);
     create(&cluster, 1, 3, &[]);
     let leads = leader(&cluster);
     until_isr_is(&cluster, &[1, 2, 3]);
     assert_eq!(produce(&cluster, leads, -1, 20_000, b"one").0, ErrorCode::None);
-    // Its session lives on, so a controller that is gone would be missed for good.
     let controls = cluster.controller().unwrap();
-    let lags = cluster.running().into_iter().find(|id| ![leads, controls].contains(id)).unwrap();
+    let idles = cluster.running().into_iter().find(|id| ![leads, controls].contains(id)).unwrap();
+    (cluster, leads, controls, idles)
+}
+
+#[test]
+fn a_follower_that_lags_leaves_the_isr_and_returns() {
+    let (mut cluster, leads, _, lags) = three_of_which_one_may_go();
     cluster.crash_broker(lags);
     let rest: Vec<_> = cluster.running();
     // It waits until the other one is out of the ISR.
@@ -537,13 +543,7 @@ fn out_of_sync(cluster: &Cluster, asked: &[i32], replica: i32) -> BTreeMap<Strin
 
 #[test]
 fn who_is_not_in_sync_is_told_with_how_far_since_when_and_why_until_it_is_back() {
-    let mut cluster = Cluster::start(3, QUICK);
-    create(&cluster, 1, 3, &[]);
-    let leads = leader(&cluster);
-    until_isr_is(&cluster, &[1, 2, 3]);
-    assert_eq!(produce(&cluster, leads, -1, 20_000, b"one").0, ErrorCode::None);
-    let controls = cluster.controller().unwrap();
-    let lags = cluster.running().into_iter().find(|id| ![leads, controls].contains(id)).unwrap();
+    let (mut cluster, leads, controls, lags) = three_of_which_one_may_go();
     assert_eq!(out_of_sync(&cluster, &[1, 2, 3], lags), BTreeMap::new());
     let begin = SystemClock::new().timestamp().0;
     cluster.crash_broker(lags);

@@ -419,12 +419,8 @@ mod tests {
         ids.iter().copied().map(BrokerId).collect()
     }
 
-    fn repair(
-        leader: i32,
-        isr: &[i32],
-        online: &[i32],
-        unclean: bool,
-    ) -> Option<(i32, i32, Vec<i32>)> {
+    /// Of brokers 1, 2 and 3.
+    fn partition(leader: i32, isr: &[i32]) -> Partition {
         let node = StateNode {
             leader: Some(BrokerId(leader)).filter(|id| id.0 > 0),
             leader_epoch: LeaderEpoch(7),
@@ -433,7 +429,16 @@ mod tests {
             recovering: false,
         };
         let state = Some(State { node, partition_epoch: PartitionEpoch(0) });
-        let partition = Partition { state, ..Partition::assigned(ids(&[1, 2, 3])) };
+        Partition { state, ..Partition::assigned(ids(&[1, 2, 3])) }
+    }
+
+    fn repair(
+        leader: i32,
+        isr: &[i32],
+        online: &[i32],
+        unclean: bool,
+    ) -> Option<(i32, i32, Vec<i32>)> {
+        let partition = partition(leader, isr);
         let online = ids(online);
         // Of those that are not online, 9 is about to shut down, and 8 has lost its log.
         let standing = |id: BrokerId| match id.0 {
@@ -442,7 +447,7 @@ mod tests {
             8 => Standing::Broken,
             _ => Standing::Away,
         };
-        let after = repaired(&partition, standing, |_, _| None, unclean, ControllerEpoch(2))?;
+        let after = repaired(&partition, standing, nobody, unclean, ControllerEpoch(2))?;
         assert_eq!(after.controller_epoch, ControllerEpoch(2));
         let isr = after.isr.iter().map(|id| id.0).collect();
         Some((after.leader.map_or(-1, |id| id.0), after.leader_epoch.0, isr))
@@ -518,18 +523,9 @@ mod tests {
     impl World {
         fn new(leader: i32, isr: &[i32], live: &[i32]) -> Self {
             let at = TopicPartition::new("t", 0);
-            let node = StateNode {
-                leader: Some(BrokerId(leader)).filter(|id| id.0 > 0),
-                leader_epoch: LeaderEpoch(7),
-                isr: ids(isr),
-                controller_epoch: ControllerEpoch(1),
-                recovering: false,
-            };
-            let state = Some(State { node, partition_epoch: PartitionEpoch(0) });
-            let partition = Partition { state, ..Partition::assigned(ids(&[1, 2, 3])) };
             let mut context = Context::default();
             let id = TopicId([7; 16]);
-            let partitions = [(0, partition)].into();
+            let partitions = [(0, partition(leader, isr))].into();
             context.insert(at.topic.clone(), Topic { id, partitions, has_partitions_node: true });
             for &id in live {
                 let image = BrokerImage { id: BrokerId(id), rack: None, endpoints: Vec::new() };

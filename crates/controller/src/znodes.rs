@@ -63,6 +63,11 @@ pub(crate) const PERSISTENT_PATHS: [&str; 17] = [
     DOUBTS,
 ];
 
+/// The brokers that the children of a node are named after; what is no id is none.
+pub(crate) fn broker_ids(names: &[String]) -> impl Iterator<Item = BrokerId> {
+    names.iter().filter_map(|name| name.parse().ok()).map(BrokerId)
+}
+
 pub(crate) fn broker_path(id: BrokerId) -> String {
     format!("{BROKER_IDS}/{id}")
 }

@@ -2,9 +2,26 @@
 
 use super::*;
 use crate::Cause;
+use coordination::Stat;
+use metadata::BrokerImage;
 use std::collections::btree_map::Entry;
 
 impl Driver {
+    /// All registrations that can be read. Leaves no watch.
+    pub(super) async fn glance_at_brokers(
+        &mut self,
+    ) -> Result<Vec<(BrokerId, BrokerImage, Stat)>, StoreError> {
+        let names = self.session.children(znodes::BROKER_IDS, false).await?;
+        let ids: Vec<BrokerId> = znodes::broker_ids(&names).collect();
+        let reads = ids.iter().map(|&id| Read::data(znodes::broker_path(id))).collect();
+        let found = ids.into_iter().zip(self.session.read_all(reads).await?);
+        let registered = found.filter_map(|(id, found)| {
+            let Ok(ReadResult::Data(Some(data), stat)) = found else { return None };
+            Some((id, znodes::parse_registration(id, &data)?, stat))
+        });
+        Ok(registered.collect())
+    }
+
     pub(super) async fn handle_brokers_changed(&mut self) {
         if self.active.is_none() {
             // Perhaps all are back.
@@ -20,8 +37,7 @@ impl Driver {
     /// themselves, is left out: it must not stop the others.
     pub(super) async fn read_brokers(&mut self) -> Result<BTreeMap<BrokerId, LiveBroker>, Stopped> {
         let names = self.session.children(znodes::BROKER_IDS, true).await.map_err(Stopped::of)?;
-        let ids: Vec<BrokerId> =
-            names.iter().filter_map(|name| name.parse().ok()).map(BrokerId).collect();
+        let ids: Vec<BrokerId> = znodes::broker_ids(&names).collect();
         let reads = ids.iter().map(|&id| Read::data(znodes::broker_path(id)).watched()).collect();
         let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
         // After the registrations: whatever is read belongs to these, or to a later one.

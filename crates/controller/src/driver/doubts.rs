@@ -81,11 +81,8 @@ impl Driver {
         brokers: &BTreeSet<BrokerId>,
     ) -> Result<(), Stopped> {
         let names = self.session.children(znodes::DOUBTS, false).await.map_err(Stopped::of)?;
-        let said: Vec<BrokerId> = names
-            .iter()
-            .filter_map(|name| name.parse().ok().map(BrokerId))
-            .filter(|id| brokers.contains(id))
-            .collect();
+        let said: Vec<BrokerId> =
+            znodes::broker_ids(&names).filter(|id| brokers.contains(id)).collect();
         if said.is_empty() {
             return Ok(());
         }

@@ -171,7 +171,7 @@ impl Driver {
                     }
                     continue;
                 }
-                if response.error_code == ErrorCode::None.code() {
+                if response.error_code == ErrorCode::None.code() && !context.doubts.is_empty() {
                     there.push(at.clone());
                 }
                 if partition.error_code == ErrorCode::None.code()

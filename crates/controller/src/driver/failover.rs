@@ -84,26 +84,16 @@ impl Driver {
     /// Whether no other live broker advertises an address of ours: its clients would come here, and ours go there.
     /// Only a start asks, as in Kafka; a registration that cannot be read keeps nobody from starting.
     pub(super) async fn check_addresses(&mut self) -> Result<(), ControllerError> {
+        let registered = self.glance_at_brokers().await?;
         let own = &self.settings.broker;
-        let names = self.session.children(znodes::BROKER_IDS, false).await?;
-        let others = names.iter().filter_map(|name| name.parse().ok()).map(BrokerId);
-        let others: Vec<BrokerId> = others.filter(|&id| id != own.id).collect();
-        let reads = others.iter().map(|&id| Read::data(znodes::broker_path(id))).collect();
-        let found = self.session.read_all(reads).await?;
-        for (other, found) in others.into_iter().zip(found) {
-            let Ok(ReadResult::Data(Some(data), _)) = found else { continue };
-            let Some(other_image) = znodes::parse_registration(other, &data) else { continue };
-            let is_taken = |endpoint: &&Endpoint| {
-                let same =
-                    |own: &Endpoint| (&own.host, own.port) == (&endpoint.host, endpoint.port);
-                own.endpoints.iter().any(same)
-            };
-            if let Some(Endpoint { host, port, .. }) = other_image.endpoints.iter().find(is_taken) {
-                let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-                return Err(ControllerError::AddressTaken {
-                    other,
-                    address: format!("{host}:{port}"),
-                });
+        let is_own = |endpoint: &&Endpoint| {
+            let same = |own: &Endpoint| (&own.host, own.port) == (&endpoint.host, endpoint.port);
+            own.endpoints.iter().any(same)
+        };
+        for (other, image, _) in registered.iter().filter(|(id, ..)| *id != own.id) {
+            if let Some(Endpoint { host, port, .. }) = image.endpoints.iter().find(is_own) {
+                let address = model::host_and_port(host, port);
+                return Err(ControllerError::AddressTaken { other: *other, address });
             }
         }
         Ok(())
@@ -152,8 +142,7 @@ impl Driver {
             return Ok(false);
         };
         let names = self.session.children(znodes::BROKER_IDS, true).await.map_err(Stopped::of)?;
-        let back: BTreeSet<_> =
-            names.iter().filter_map(|name| name.parse().ok()).map(BrokerId).collect();
+        let back: BTreeSet<_> = znodes::broker_ids(&names).collect();
         let missing: Vec<_> = awaited.brokers.difference(&back).collect();
         if missing.is_empty() {
             self.awaited = None;
@@ -581,8 +570,8 @@ impl Driver {
         let mut groups: Vec<(Vec<CheckedWrite>, Vec<Op>)> = Vec::new();
         let mut made: BTreeSet<TopicName> = BTreeSet::new();
         let mut size = usize::MAX;
-        for (write, checks) in writes {
-            let ops = [checks.clone(), self.state_ops(&write, &mut made)].concat();
+        for write in writes {
+            let ops = self.state_ops(&write, &mut made);
             let ops_size: usize = ops.iter().map(Op::size).sum();
             if size.saturating_add(ops_size) > MAX_TRANSACTION_BYTES {
                 groups.push(Default::default());
@@ -590,7 +579,7 @@ impl Driver {
             }
             size += ops_size;
             let group = groups.last_mut().expect("pushed above");
-            group.0.push((write, checks));
+            group.0.push(write);
             group.1.extend(ops);
         }
         let (groups, transactions): (Vec<_>, Vec<_>) = groups.into_iter().unzip();
@@ -610,9 +599,9 @@ impl Driver {
                 }
                 // One of them is not as we know it; the others need not suffer.
                 Err(_) => {
-                    for (write, checks) in group {
+                    for write in group {
                         let ops = self.state_ops(&write, &mut BTreeSet::new());
-                        let ops = [checks, ops].concat();
+                        let (write, _) = write;
                         let at = write.0.clone();
                         match self.commit_one(ops).await {
                             Ok(results) => {
@@ -630,13 +619,13 @@ impl Driver {
         Ok(outcome)
     }
 
-    /// The changes that write one state; `made` has the topics whose `partitions` node an earlier
+    /// The changes that write one state, after what else must be so; `made` has the topics whose `partitions` node an earlier
     /// change of the same batch creates.
-    fn state_ops(&self, write: &StateWrite, made: &mut BTreeSet<TopicName>) -> Vec<Op> {
-        let (at, node, version) = write;
+    fn state_ops(&self, write: &CheckedWrite, made: &mut BTreeSet<TopicName>) -> Vec<Op> {
+        let ((at, node, version), checks) = write;
+        let mut ops = checks.clone();
         let path = znodes::state_path(&at.topic, at.partition);
         let Some(version) = version else {
-            let mut ops = Vec::with_capacity(3);
             let topic = self.context().topics.get(&at.topic);
             if topic.is_some_and(|t| !t.has_partitions_node) && made.insert(at.topic.clone()) {
                 ops.push(Op::create_null(znodes::partitions_path(&at.topic)));
@@ -647,7 +636,8 @@ impl Driver {
             ops.push(Op::create(path, znodes::state(node)));
             return ops;
         };
-        vec![Op::set_if(path, znodes::state(node), version.0)]
+        ops.push(Op::set_if(path, znodes::state(node), version.0));
+        ops
     }
 
     pub(super) fn note_state(&mut self, write: StateWrite, version: i32) {

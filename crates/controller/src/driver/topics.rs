@@ -97,21 +97,14 @@ impl Driver {
     /// What a broker that is not controller needs to know to create topics. Leaves no watch.
     async fn glance(&mut self) -> Result<Context, StoreError> {
         let mut context = Context::default();
-        let ids = self.session.children(znodes::BROKER_IDS, false).await?;
-        let ids: Vec<BrokerId> =
-            ids.iter().filter_map(|id| id.parse().ok()).map(BrokerId).collect();
-        let reads = ids.iter().map(|&id| Read::data(znodes::broker_path(id))).collect();
-        for (id, found) in ids.into_iter().zip(self.session.read_all(reads).await?) {
-            let Ok(ReadResult::Data(Some(data), stat)) = found else { continue };
-            if let Some(image) = znodes::parse_registration(id, &data) {
-                let broker = LiveBroker {
-                    image: Arc::new(image),
-                    epoch: BrokerEpoch(stat.czxid.0),
-                    version: stat.version,
-                    incarnation: None,
-                };
-                context.brokers.insert(id, broker);
-            }
+        for (id, image, stat) in self.glance_at_brokers().await? {
+            let broker = LiveBroker {
+                image: Arc::new(image),
+                epoch: BrokerEpoch(stat.czxid.0),
+                version: stat.version,
+                incarnation: None,
+            };
+            context.brokers.insert(id, broker);
         }
         let id = TopicId::ZERO;
         for name in self.session.children(znodes::TOPICS, false).await? {
