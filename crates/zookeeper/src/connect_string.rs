@@ -17,8 +17,7 @@ pub struct Host {
 
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, port } = self;
-        if name.contains(':') { write!(f, "[{name}]:{port}") } else { write!(f, "{name}:{port}") }
+        f.write_str(&model::host_and_port(&self.name, self.port))
     }
 }
 

@@ -264,14 +264,12 @@ impl Core {
             Input::Call(id, call) => self.enqueue(now, id, call, actions),
             Input::Connected => self.open(now, actions),
             Input::Received(bytes) => self.receive(now, bytes, actions),
-            Input::Lost(why) => {
+            Input::Lost(mut why) => {
                 let unanswered = matches!(self.state, State::Opening { .. });
                 if unanswered && self.settings.tls.is_none() {
-                    let why = format!("{why} before it answered, as a port for TLS does");
-                    self.lose(now, &why, actions);
-                } else {
-                    self.lose(now, &why, actions);
+                    why.push_str(" before it answered, as a port for TLS does");
                 }
+                self.lose(now, &why, actions);
             }
             Input::Tick => {}
         }
