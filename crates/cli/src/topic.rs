@@ -208,6 +208,8 @@ async fn list(client: &Client, internal: bool, json: bool) -> Result<(), Failure
 
 async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), Failure> {
     let mut described = Vec::new();
+    let cluster = client.metadata(Some(&[]), false).await?;
+    let live = cluster.brokers.iter().map(|broker| broker.node_id).collect();
     for (at, name) in topics.iter().enumerate() {
         let mut topic = client.topic_as_it_is(name).await?;
         topic.partitions.sort_by_key(|partition| partition.partition_index);
@@ -221,8 +223,6 @@ async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), 
         let starts = list_offsets(client, &ask(EARLIEST), Isolation::ReadUncommitted).await?;
         let ends = list_offsets(client, &ask(LATEST), Isolation::ReadUncommitted).await?;
         let configs = topic_configs(client, name).await?;
-        let cluster = client.metadata(Some(&[]), false).await?;
-        let live = cluster.brokers.iter().map(|broker| broker.node_id).collect();
         let asked = std::slice::from_ref(&topic);
         let out = OutOfSync::ask(client, asked, &live, cluster.controller_id).await;
         let offset = |offsets: &BTreeMap<TopicPartition, i64>, index| {
