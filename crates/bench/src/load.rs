@@ -2,19 +2,14 @@
 
 use crate::error::{BenchError, io};
 use crate::histogram::Histogram;
+use crate::topics::leaders;
 use crate::wire::{Connection, PolledConnection, decode, frame};
 use bytes::Bytes;
 use bytestring::ByteString;
 use model::{Instant, Offset, Timestamp};
 use platform::Clock;
 use platform::clock::SystemClock;
-use protocol::messages::DeleteTopicsRequest;
-use protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
-use protocol::messages::list_offsets_request::{
-    ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
-};
-use protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use protocol::records::{Batches, Compression, RecordBatchBuilder};
 use protocol::{Records, RecordsPart};
@@ -33,7 +28,7 @@ pub(crate) struct Target {
     /// Broker.
     #[arg(long, default_value = "127.0.0.1:9092")]
     pub(crate) address: SocketAddr,
-    /// Topic with one partition; loads that write create it if it is missing.
+    /// Topic; loads that write create it, with one partition, if it is missing.
     #[arg(long, default_value = "bench")]
     pub(crate) topic: String,
 }
@@ -44,7 +39,7 @@ pub(crate) struct ProduceOptions {
     /// Where.
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Connections.
+    /// Connections. They take the topic's partitions in turn, each at its leader.
     #[arg(long, default_value_t = 1)]
     pub(crate) connections: usize,
     /// Requests in flight on each.
@@ -131,6 +126,21 @@ impl Measured {
     }
 }
 
+impl Measured {
+    /// For programs, with `bytes` and `requests` as they are and times in seconds and microseconds.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "requests": self.requests,
+            "bytes": self.bytes,
+            "seconds": self.elapsed.as_secs_f64(),
+            "timed": self.latency.count(),
+            "p50_us": self.latency.quantile_us(0.5),
+            "p99_us": self.latency.quantile_us(0.99),
+            "p999_us": self.latency.quantile_us(0.999),
+        })
+    }
+}
+
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -146,7 +156,7 @@ impl fmt::Display for Measured {
     }
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, BenchError> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, BenchError> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io("tokio"))
 }
 
@@ -168,73 +178,6 @@ where
             all.latency.merge(&one.latency);
         }
         Ok(all)
-    })
-}
-
-/// Creates a topic with one partition unless it exists, and waits until it has a leader.
-pub(crate) fn create_topic(address: SocketAddr, topic: &str) -> Result<(), BenchError> {
-    runtime()?.block_on(async {
-        let mut connection = Connection::open(address).await?;
-        let request = CreateTopicsRequest {
-            topics: vec![CreatableTopic {
-                name: topic.into(),
-                num_partitions: 1,
-                replication_factor: 1,
-                ..CreatableTopic::default()
-            }],
-            timeout_ms: 30_000,
-            ..CreateTopicsRequest::default()
-        };
-        let code = connection.call(&request, 5).await?.topics[0].error_code;
-        let exists = protocol::ErrorCode::TopicAlreadyExists.code();
-        if code != 0 && code != exists {
-            return Err(BenchError::Broker { api: "CreateTopics", code });
-        }
-        let metadata = MetadataRequest {
-            topics: Some(vec![MetadataRequestTopic {
-                name: Some(topic.into()),
-                ..MetadataRequestTopic::default()
-            }]),
-            ..MetadataRequest::default()
-        };
-        for _ in 0..1000 {
-            let answer = connection.call(&metadata, 9).await?;
-            let ready = |t: &protocol::messages::metadata_response::MetadataResponseTopic| {
-                t.error_code == 0
-                    && t.partitions.iter().all(|p| p.error_code == 0 && p.leader_id >= 0)
-            };
-            if !answer.topics.is_empty()
-                && answer.topics.iter().all(ready)
-                && connection.call(&end_of(topic), 5).await?.topics[0].partitions[0].error_code == 0
-            {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        Err(BenchError::Protocol(format!("topic {topic} has no leader after 10 s")))
-    })
-}
-
-/// Asks for a partition's end: Kafka announces leaders before they know it.
-fn end_of(topic: &str) -> ListOffsetsRequest {
-    let partition = ListOffsetsPartition { timestamp: -1, ..ListOffsetsPartition::default() };
-    let topic = ListOffsetsTopic { name: topic.into(), partitions: vec![partition] };
-    ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..ListOffsetsRequest::default() }
-}
-
-/// Deletes a topic, so that the next measurement has the memory and the disk.
-pub(crate) fn delete_topic(address: SocketAddr, topic: &str) -> Result<(), BenchError> {
-    runtime()?.block_on(async {
-        let mut connection = Connection::open(address).await?;
-        let request = DeleteTopicsRequest {
-            topic_names: vec![topic.into()],
-            timeout_ms: 30_000,
-            ..DeleteTopicsRequest::default()
-        };
-        match connection.call(&request, 4).await?.responses[0].error_code {
-            0 => Ok(()),
-            code => Err(BenchError::Broker { api: "DeleteTopics", code }),
-        }
     })
 }
 
@@ -267,7 +210,7 @@ fn codec(name: &str) -> Result<Compression, BenchError> {
     })
 }
 
-fn produce_frame(topic: &str, batch: &Bytes, acks: i16, correlation_id: i32) -> Bytes {
+fn produce_frame(topic: &str, partition: i32, batch: &Bytes, acks: i16) -> Bytes {
     let mut records = Records::default();
     records.push(RecordsPart::Bytes(batch.clone()));
     let request = ProduceRequest {
@@ -275,12 +218,12 @@ fn produce_frame(topic: &str, batch: &Bytes, acks: i16, correlation_id: i32) -> 
         timeout_ms: 30_000,
         topic_data: vec![TopicProduceData {
             name: ByteString::from(topic),
-            partition_data: vec![PartitionProduceData { index: 0, records: Some(records) }],
+            partition_data: vec![PartitionProduceData { index: partition, records: Some(records) }],
             ..TopicProduceData::default()
         }],
         ..ProduceRequest::default()
     };
-    frame(&request, PRODUCE_VERSION, correlation_id)
+    frame(&request, PRODUCE_VERSION, 1)
 }
 
 fn check_produced(answer: Bytes) -> Result<(), BenchError> {
@@ -294,28 +237,36 @@ fn check_produced(answer: Bytes) -> Result<(), BenchError> {
 
 /// Sends batches, `in_flight` at a time on each connection.
 pub(crate) fn produce(options: &ProduceOptions) -> Result<Measured, BenchError> {
-    create_topic(options.target.address, &options.target.topic)?;
+    let leaders = leaders(&options.target)?;
     let batch = batch(options.records, options.record_bytes, codec(&options.codec)?);
-    let tasks =
-        (0..options.connections).map(|_| produce_on(options.clone(), batch.clone())).collect();
-    gather(tasks)
+    let tasks = (0..options.connections).zip(leaders.into_iter().enumerate().cycle());
+    let task = |(_, (partition, leader))| {
+        let partition = i32::try_from(partition).expect("a partition's number fits");
+        produce_on(options.clone(), leader, partition, batch.clone())
+    };
+    gather(tasks.map(task).collect())
 }
 
 /// Creates the topic, sends one batch and waits for its acknowledgement.
 pub(crate) fn produce_one(options: &ProduceOptions) -> Result<(), BenchError> {
-    create_topic(options.target.address, &options.target.topic)?;
+    let leader = leaders(&options.target)?[0];
     let batch = batch(options.records, options.record_bytes, codec(&options.codec)?);
     runtime()?.block_on(async {
-        let mut connection = Connection::open(options.target.address).await?;
-        connection.send(&produce_frame(&options.target.topic, &batch, options.acks, 1)).await?;
+        let mut connection = Connection::open(leader).await?;
+        connection.send(&produce_frame(&options.target.topic, 0, &batch, options.acks)).await?;
         check_produced(connection.receive().await?)
     })
 }
 
-async fn produce_on(options: ProduceOptions, batch: Bytes) -> Result<Measured, BenchError> {
+async fn produce_on(
+    options: ProduceOptions,
+    leader: SocketAddr,
+    partition: i32,
+    batch: Bytes,
+) -> Result<Measured, BenchError> {
     let clock = SystemClock::new();
-    let mut connection = Connection::open(options.target.address).await?;
-    let request = produce_frame(&options.target.topic, &batch, options.acks, 1);
+    let mut connection = Connection::open(leader).await?;
+    let request = produce_frame(&options.target.topic, partition, &batch, options.acks);
     let mut measured = Measured::default();
     let mut sent = VecDeque::with_capacity(options.in_flight);
     let mut wanted = options.in_flight;
@@ -437,9 +388,9 @@ async fn fetch_on(options: FetchOptions) -> Result<Measured, BenchError> {
 /// One thread looks at the clock and at both sockets in turn and never sleeps: what is measured has no
 /// wake-up of the client in it, and no record is sent late because a consumer was woken first.
 pub(crate) fn latency(options: &LatencyOptions) -> Result<Measured, BenchError> {
-    create_topic(options.target.address, &options.target.topic)?;
-    let mut consumer = PolledConnection::open(options.target.address)?;
-    let producer = PolledConnection::open(options.target.address)?;
+    let leader = leaders(&options.target)?[0];
+    let mut consumer = PolledConnection::open(leader)?;
+    let producer = PolledConnection::open(leader)?;
     consumer.send(&fetch_frame(&options.target.topic, Offset(0), 1 << 20, 0))?;
     let (_, mut offset) = fetched(consumer.wait()?)?;
     consumer.send(&fetch_frame(&options.target.topic, offset, 1 << 20, 500))?;
@@ -517,7 +468,7 @@ impl<'a> Pace<'a> {
             builder.append(Some(now()), None, Some(&self.value)).expect("one record fits");
             let batch = builder.build().expect("one record fits");
             let (topic, acks) = (&self.options.target.topic, self.options.acks);
-            self.connection.send(&produce_frame(topic, &batch, acks, 1))?;
+            self.connection.send(&produce_frame(topic, 0, &batch, acks))?;
             self.sent += 1;
         }
         while let Some(answer) = self.connection.poll()? {

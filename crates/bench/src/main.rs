@@ -6,6 +6,7 @@
 //! ```text
 //! main -> scenarios -> servers   start, stop, CPU and memory of a broker process
 //!                   -> load      our own generator: closed loop, open loop, fetch
+//!                   -> topics    created, found, deleted
 //!                   -> report    medians and extremes, table, plot
 //! ```
 
@@ -17,6 +18,7 @@ mod null_broker;
 mod report;
 mod scenarios;
 mod servers;
+mod topics;
 mod wire;
 
 use clap::{Parser, Subcommand};
@@ -26,6 +28,9 @@ use std::path::PathBuf;
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
+    /// What a single load did as one line of JSON.
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -85,12 +90,16 @@ pub(crate) struct RunOptions {
 
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
+    let show = |measured: load::Measured| match arguments.json {
+        true => println!("{}", measured.json()),
+        false => println!("{measured}"),
+    };
     let result = match arguments.command {
         Command::Run(options) => scenarios::run(&options),
         Command::Null { port } => null_broker::serve(port),
-        Command::Produce(options) => load::produce(&options).map(|measured| println!("{measured}")),
-        Command::Fetch(options) => load::fetch(&options).map(|measured| println!("{measured}")),
-        Command::Latency(options) => load::latency(&options).map(|measured| println!("{measured}")),
+        Command::Produce(options) => load::produce(&options).map(show),
+        Command::Fetch(options) => load::fetch(&options).map(show),
+        Command::Latency(options) => load::latency(&options).map(show),
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

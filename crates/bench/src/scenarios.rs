@@ -6,6 +6,7 @@ use crate::error::{BenchError, io};
 use crate::load::{self, FetchOptions, LatencyOptions, Measured, ProduceOptions, Target};
 use crate::report::{Bar, Limit, Report, Sample};
 use crate::servers::{Programs, Server, Subject, check_program, pause};
+use crate::topics::leaders;
 use platform::Clock;
 use platform::clock::SystemClock;
 use std::collections::BTreeMap;
@@ -376,7 +377,7 @@ fn produce(
     server.wait_until_idle()?;
     produce.target.topic = new_topic();
     produce.seconds = options.seconds;
-    load::create_topic(server.address, &produce.target.topic)?;
+    leaders(&produce.target)?;
     let (measured, used) = with_cpu(server, || load::produce(&produce))?;
     server.delete_topic(&produce.target.topic)?;
     let cpu_us = used.as_secs_f64() * 1e6;
@@ -402,7 +403,7 @@ fn kcat_produce(
     round: usize,
 ) -> Result<Figures, BenchError> {
     let topic = new_topic();
-    load::create_topic(server.address, &topic)?;
+    leaders(&Target { address: server.address, topic: topic.clone() })?;
     let input = options.out.join("lines.txt");
     if !input.exists() {
         let mut file = std::io::BufWriter::new(

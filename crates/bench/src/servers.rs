@@ -1,7 +1,7 @@
 //! Starting and stopping what is measured.
 
 use crate::error::{BenchError, io};
-use crate::{cpu, load};
+use crate::{cpu, topics};
 use platform::clock::SystemClock;
 use std::ffi::OsStr;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -171,7 +171,7 @@ impl Server {
     /// Deletes a topic with its files.
     pub(crate) fn delete_topic(&self, topic: &str) -> Result<(), BenchError> {
         match self.subject {
-            Subject::Barnabas | Subject::Kafka => load::delete_topic(self.address, topic),
+            Subject::Barnabas | Subject::Kafka => topics::delete_topic(self.address, topic),
             // It has none.
             Subject::Null => Ok(()),
         }
