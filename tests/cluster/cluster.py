@@ -471,6 +471,7 @@ class ApacheBroker(Broker):
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.pid, self.log, self.data = None, self.folder / f"node{self.id}.log", self.folder / f"node{self.id}"
+        self.heap = "512m"
 
     def launch(self, *more):
         if self.process is not None and self.process.poll() is None:
@@ -478,7 +479,7 @@ class ApacheBroker(Broker):
         # Its start ends with an error while the registration of its last life is there.
         wait_for(lambda: str(self.id) not in (self.cluster.nodes.children("/brokers/ids") or []), f"the last registration of broker {self.id} to expire")
         connect = next(s for s in self.settings if s.startswith("zookeeper.connect=")).partition("=")[2]
-        command = [*self.enter, PEER, "kafka", self.folder, "--version", "3.9.2", "--host", self.host, "--zookeeper", connect, "--first-id", self.id, "--port", self.port, "--heap", "512m",
+        command = [*self.enter, PEER, "kafka", self.folder, "--version", "3.9.2", "--host", self.host, "--zookeeper", connect, "--first-id", self.id, "--port", self.port, "--heap", self.heap,
                    *(w for s in (*self.settings, *more) if not s.startswith("zookeeper.connect=") for w in ("--set", s))]
         # Whoever asks meanwhile must not find the process of its last life.
         self.process = None
