@@ -1,7 +1,7 @@
 //! Reading, for consumers, followers and whoever waits for more.
 
 use super::append::bound;
-use super::watch::{Interest, Isolation, News, Subscription, Watcher};
+use super::watch::{Interest, Isolation, NOTHING_TOLD, News, Subscription, Watcher};
 use super::{Effects, Log, Partition, Refusal, Role, State};
 use model::{BrokerEpoch, BrokerId, Instant, LeaderEpoch, Offset, Timestamp};
 use protocol::Records;
@@ -129,11 +129,13 @@ impl Partition {
         let throttle = self.leader_throttle(read, state);
         let is_held_back = throttle == Throttled::IfExceeded
             && self.topic.environment.leader_throttle.is_exceeded(now);
+        let told_high_watermark = state.told_by_answer(read);
         if let Some((watcher, slot, interest)) = subscription
             && let Some(work) = &mut state.work
             && let Some(own) = work.subscriptions.iter_mut().find(|own| own.is(watcher, slot))
         {
             *own = Subscription::new(Arc::clone(watcher), slot, interest);
+            own.told_high_watermark = told_high_watermark;
             if is_held_back {
                 // What is there already is no news.
                 own.told_bytes = u64::MAX;
@@ -345,6 +347,22 @@ impl Partition {
         let mut state = self.state.lock();
         if let Some(work) = &mut state.work {
             work.subscriptions.retain(|own| !own.is(watcher, slot));
+        }
+    }
+}
+
+impl State {
+    /// The high watermark that the answer to a follower in the ISR carries, so that it is told only of a later
+    /// one: else each of its fetches would look at every idle partition that it follows. None, which is to be
+    /// told of in any case, to one that is to join: each of its fetches is a chance to.
+    fn told_by_answer(&self, read: &Read) -> Offset {
+        let joined = |replica: Replica| {
+            let leader = self.role.leader();
+            leader.is_some_and(|leader| leader.isr().committed().contains(&replica.id))
+        };
+        match (read.replica, self.log.opened()) {
+            (Some(replica), Some(log)) if joined(replica) => log.high_watermark(),
+            _ => NOTHING_TOLD,
         }
     }
 }

@@ -186,6 +186,9 @@ pub(crate) struct Subscription {
     pub(super) is_ready: bool,
 }
 
+/// Below every high watermark.
+pub(super) const NOTHING_TOLD: Offset = Offset(-1);
+
 /// What a reader says about itself when it subscribes or reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interest {
@@ -212,7 +215,7 @@ impl Subscription {
             max_bytes,
             counts_bytes,
             replica,
-            told_high_watermark: Offset(-1),
+            told_high_watermark: NOTHING_TOLD,
             told_bytes: 0,
             is_ready: false,
         }

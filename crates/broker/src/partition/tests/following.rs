@@ -404,6 +404,64 @@ fn an_idle_partition_keeps_its_isr_when_it_is_written_to_again() {
     }
 }
 
+/// A follower's fetch in a session; whether its next one is to look at the partition again.
+fn fetch_in_session(world: &World, watcher: &Arc<Watcher>, from: Offset) -> bool {
+    let interest = Interest {
+        from,
+        isolation: Isolation::LogEnd,
+        max_bytes: 1 << 20,
+        counts_bytes: false,
+        replica: Some(BrokerId(FOLLOWER)),
+    };
+    let read = Read {
+        offset: from,
+        max_bytes: 1 << 20,
+        min_one_message: true,
+        isolation: Isolation::LogEnd,
+        leader_epoch: Some(LeaderEpoch(0)),
+        last_fetched_epoch: None,
+        replica: Some(Replica {
+            id: BrokerId(FOLLOWER),
+            broker_epoch: Some(BrokerEpoch(5)),
+            log_start_offset: Offset(0),
+        }),
+        at_follower: false,
+    };
+    watcher.take_ready(&mut Vec::new());
+    let mut effects = Effects::default();
+    let (now, wall) = (world.clock.now(), world.clock.timestamp());
+    let subscription = Some((watcher, 0, interest));
+    world.partition().read(now, wall, &read, subscription, &mut effects).unwrap();
+    effects.fire();
+    let mut ready = Vec::new();
+    watcher.take_ready(&mut ready);
+    !ready.is_empty()
+}
+
+#[test]
+fn a_follower_in_sync_is_told_of_news_only() {
+    let world = World::new();
+    world.lead(&[LEADER, FOLLOWER], &[LEADER, FOLLOWER], 0, &[]);
+    let watcher = followed_from(&world.partition(), BrokerId(FOLLOWER), Offset(0));
+    fetch_in_session(&world, &watcher, Offset(0));
+    assert!(!fetch_in_session(&world, &watcher, Offset(0)), "nothing happened");
+    world.append(&batch(), false);
+    assert!(fetch_in_session(&world, &watcher, Offset(1)), "it does not know what it committed");
+    assert!(!fetch_in_session(&world, &watcher, Offset(1)), "now it does");
+}
+
+/// What kept it out (its broker not known to live, a refusal) may be gone by its next fetch.
+#[test]
+fn a_follower_that_is_to_join_is_looked_at_with_each_fetch() {
+    let world = World::new();
+    world.lead(&[LEADER, FOLLOWER], &[LEADER], 0, &[]);
+    let watcher = followed_from(&world.partition(), BrokerId(FOLLOWER), Offset(0));
+    for _ in 0..3 {
+        assert!(fetch_in_session(&world, &watcher, Offset(0)));
+    }
+    assert_eq!(world.proposals.lock().len(), 1, "and it is proposed");
+}
+
 /// A leader's broker that answers nothing sensible costs its follower neither memory nor life.
 #[test]
 fn a_fetcher_survives_whatever_a_leader_sends() {
