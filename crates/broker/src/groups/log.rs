@@ -30,6 +30,9 @@ pub(crate) trait OffsetsLog: Debug + Send + Sync {
         max_bytes: usize,
     ) -> Result<Bytes, String>;
 
+    /// Whether nobody else can lead the partition yet, for all that is known: what is in memory is what is committed.
+    fn is_surely_led(&self) -> bool;
+
     /// Appends a batch.
     fn append(&self, leader_epoch: LeaderEpoch, batch: &Bytes, done: Written);
 }
@@ -56,6 +59,10 @@ impl OffsetsLog for Arc<Partition> {
     ) -> Result<Bytes, String> {
         let read = self.read_as_coordinator(leader_epoch, offset, max_bytes);
         read.map(|r| r.batches).map_err(|error| error.to_string())
+    }
+
+    fn is_surely_led(&self) -> bool {
+        Partition::is_surely_led(self)
     }
 
     fn append(&self, leader_epoch: LeaderEpoch, batch: &Bytes, done: Written) {

@@ -244,14 +244,18 @@ impl ShardTask {
     fn apply_one(&mut self, input: Input) {
         let now = self.now();
         match input {
-            Input::Work(work) if self.is_loaded.load(Ordering::Relaxed) => work.run(&mut Desk {
+            Input::Work(work) if !self.is_loaded.load(Ordering::Relaxed) => {
+                work.refuse(Error::CoordinatorLoadInProgress);
+            }
+            // Somebody else may lead by now, and know of later offsets and another generation.
+            Input::Work(work) if !self.log.is_surely_led() => work.refuse(Error::NotCoordinator),
+            Input::Work(work) => work.run(&mut Desk {
                 groups: &mut self.groups,
                 actions: &mut self.actions,
                 now,
                 waiting: &mut self.waiting,
                 shared: &self.shared,
             }),
-            Input::Work(work) => work.refuse(Error::CoordinatorLoadInProgress),
             Input::Time => self.groups.tick(now, &mut self.actions),
             Input::News(News::Written(id, Ok((base, last)))) => {
                 self.groups.appended(id, base, last);

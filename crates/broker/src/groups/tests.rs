@@ -28,6 +28,8 @@ struct Contents {
     unreadable: bool,
     /// Appended, not committed: told by `commit`.
     held: Option<Vec<(Written, (Offset, Offset))>>,
+    /// Somebody else may lead.
+    unsure: bool,
 }
 
 impl fmt::Debug for Contents {
@@ -70,6 +72,10 @@ impl OffsetsLog for Arc<MemoryLog> {
         let from = batches.filter(|b| b.last_offset() < offset).map(|b| b.bytes().len()).sum();
         let rest = &contents.bytes[from..];
         Ok(Bytes::copy_from_slice(&rest[..rest.len().min(max_bytes)]))
+    }
+
+    fn is_surely_led(&self) -> bool {
+        !self.0.lock().unsure
     }
 
     fn append(&self, _: LeaderEpoch, batch: &Bytes, done: Written) {
@@ -194,6 +200,20 @@ fn what_is_committed_is_there_for_the_next_leader() {
     assert!(batches < 10, "what comes together is written together, not in {batches} batches");
     let second = Coordinator::leading(&log);
     assert_eq!(second.fetch("t"), Ok(Some(9)));
+}
+
+/// A coordinator that was frozen, or cut off, must not hand out offsets that its successor has passed.
+#[test]
+fn who_cannot_be_sure_to_lead_coordinates_nothing() {
+    let log = Arc::new(MemoryLog::default());
+    let coordinator = Coordinator::leading(&log);
+    let committed = coordinator.commit(1);
+    coordinator.settle();
+    assert_eq!(committed.try_recv(), Ok(None));
+    log.0.lock().unsure = true;
+    assert_eq!(coordinator.fetch("t"), Err(Error::NotCoordinator));
+    log.0.lock().unsure = false;
+    assert_eq!(coordinator.fetch("t"), Ok(Some(1)), "nobody else came to lead");
 }
 
 #[test]

@@ -87,6 +87,12 @@ impl Partition {
         }
     }
 
+    /// Whether this broker leads and nobody else can yet, for all that is known (the leader's lease).
+    pub(crate) fn is_surely_led(&self) -> bool {
+        let wall = self.topic.environment.clock.timestamp();
+        self.state.lock().lead_surely(self, None, wall).is_ok()
+    }
+
     /// Reads at most `max_bytes` (but one batch at least) from `offset` up to the log's end, as the
     /// leader of `leader_epoch`. Load until `batches` is empty.
     ///
