@@ -1,5 +1,6 @@
-//! `barnabas data`: log directories that an Apache Kafka broker has written.
+//! `barnabas data`: log directories, our own and those that an Apache Kafka broker has written.
 
+use crate::dump::Dump;
 use crate::session::{Failure, run, say, say_json, say_table};
 use broker::adoption::{self, FoundTopic, HELD, Imported, KnownSettings, SettingsSource, Survey};
 use broker::server::Environment;
@@ -8,9 +9,9 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Look at log directories of Apache Kafka, and take them over.
+/// Look at log directories and their files, and take over those of Apache Kafka.
 ///
-/// The directories stay where and as they are, and Apache can have them back: the metadata store comes
+/// Adopted directories stay where and as they are, and Apache can have them back: the metadata store comes
 /// beside them, in plain files of the first directory, which Apache ignores.
 #[derive(Args, Debug)]
 pub(crate) struct Data {
@@ -56,6 +57,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    Dump(Dump),
 }
 
 #[derive(Args, Debug)]
@@ -82,6 +84,7 @@ impl Data {
         match self.command {
             Command::Check { directories, json } => run(async { check(&directories, json) }),
             Command::Adopt { directories, json } => run(async { adopt(&directories, json) }),
+            Command::Dump(dump) => run(async { dump.dump() }),
         }
     }
 }

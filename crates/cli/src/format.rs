@@ -134,7 +134,7 @@ fn write_length(out: &mut impl Write, field: Option<&[u8]>) -> io::Result<()> {
 }
 
 /// Text, or `{"base64": ...}` for bytes that are none.
-fn text(field: Option<&[u8]>) -> Value {
+pub(crate) fn text(field: Option<&[u8]>) -> Value {
     field.map_or(Value::Null, |field| match std::str::from_utf8(field) {
         Ok(text) => text.into(),
         Err(_) => json!({ "base64": STANDARD.encode(field) }),

@@ -4,7 +4,9 @@ mod apis;
 mod cluster;
 mod config;
 mod consume;
+mod coordinator_records;
 mod data;
+mod dump;
 mod format;
 mod group;
 mod lines;
@@ -26,7 +28,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A Kafka broker in one binary, and the commands to use it.
 ///
-/// Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
+/// Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 data was read and is damaged (`data dump`).
 #[derive(Debug, Parser)]
 #[command(
     name = "barnabas",

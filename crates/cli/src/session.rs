@@ -41,6 +41,8 @@ pub(crate) enum Failure {
     Failed(String),
     /// It makes no sense as asked: 2.
     Usage(String),
+    /// Data was read and is damaged: 3.
+    Damaged(String),
     /// Whoever read our output has seen enough: 0.
     OutputClosed,
 }
@@ -70,6 +72,7 @@ impl Failure {
             Self::OutputClosed => return ExitCode::SUCCESS,
             Self::Failed(text) => (text, 1),
             Self::Usage(text) => (text, 2),
+            Self::Damaged(text) => (text, 3),
         };
         eprintln!("barnabas: {text}");
         ExitCode::from(code)
@@ -127,6 +130,17 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
 /// Brokers' ids, separated by commas.
 pub(crate) fn ids(brokers: &[i32]) -> String {
     brokers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// A number from `LOWEST` to `HIGHEST`, for clap.
+pub(crate) fn at_most<const LOWEST: usize, const HIGHEST: usize>(
+    text: &str,
+) -> Result<usize, String> {
+    let number = text.parse().map_err(|error| format!("{error}"))?;
+    match (LOWEST..=HIGHEST).contains(&number) {
+        true => Ok(number),
+        false => Err(format!("{number} is not in {LOWEST}..={HIGHEST}")),
+    }
 }
 
 /// Splits `key=value`.

@@ -2,7 +2,7 @@
 //! generated from, with names as there.
 
 use crate::ApiKey;
-pub use crate::messages::reflect::APIS;
+pub use crate::messages::reflect::{APIS, DATA, RECORDS};
 
 /// A request and its response.
 #[derive(Clone, Copy, Debug)]
@@ -23,11 +23,24 @@ impl Api {
     }
 }
 
+/// A record of a coordinator's topic.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// The type, which stands before the key's body. Two topics may use the same number.
+    pub kind: i16,
+    /// Its key, in version 0.
+    pub key: Message,
+    /// Its value, in the version that stands before it.
+    pub value: Message,
+}
+
 /// One message: the union of its versions.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     /// Kafka's name.
     pub name: &'static str,
+    /// First and last version.
+    pub versions: (i16, i16),
     /// The first version with compact lengths and tagged fields.
     pub flexible: Option<i16>,
     /// Its own fields.

@@ -90,8 +90,20 @@ pub(crate) fn read<T>(
     parse: impl Fn(&str) -> Option<T>,
 ) -> Result<Vec<T>, LogError> {
     let Some(bytes) = read_file(disk, path)? else { return Ok(Vec::new()) };
+    self::parse(path, &bytes, parse)
+}
+
+/// The entries of the checkpoint at `path`, whose content is `bytes`.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn parse<T>(
+    path: &Path,
+    bytes: &[u8],
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<T>, LogError> {
     let damaged = |reason: &str| LogError::Damaged { path: path.to_owned(), reason: reason.into() };
-    let text = std::str::from_utf8(&bytes).map_err(|_| damaged("not UTF-8"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| damaged("not UTF-8"))?;
     if !text.is_empty() && !text.ends_with('\n') {
         // A number may have lost its last digits in a crash.
         return Err(damaged("its last line is cut off"));

@@ -27,12 +27,7 @@ impl LeaderEpochs {
     /// Reads the file. Entries that do not rise are as bad as a malformed line.
     pub(crate) fn read(directory: &PartitionDirectory) -> Result<Self, LogError> {
         let path = directory.join(FILE_NAME);
-        let entries = checkpoint::read(directory.disk().as_ref(), &path, |line| {
-            let mut fields = line.split_whitespace();
-            let epoch = LeaderEpoch(fields.next()?.parse().ok()?);
-            let start = Offset(fields.next()?.parse().ok()?);
-            (fields.next().is_none() && epoch.0 >= 0 && start.0 >= 0).then_some((epoch, start))
-        })?;
+        let entries = checkpoint::read(directory.disk().as_ref(), &path, parse_entry)?;
         if !entries.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1) {
             return Err(LogError::Damaged { path, reason: "epochs do not rise".to_owned() });
         }
@@ -127,6 +122,14 @@ impl LeaderEpochs {
     pub(crate) fn take_unsynced(&mut self) -> bool {
         std::mem::take(&mut self.unsynced) && !self.entries.is_empty()
     }
+}
+
+/// An epoch and where it starts.
+pub(crate) fn parse_entry(line: &str) -> Option<(LeaderEpoch, Offset)> {
+    let mut fields = line.split_whitespace();
+    let epoch = LeaderEpoch(fields.next()?.parse().ok()?);
+    let start = Offset(fields.next()?.parse().ok()?);
+    (fields.next().is_none() && epoch.0 >= 0 && start.0 >= 0).then_some((epoch, start))
 }
 
 #[cfg(test)]

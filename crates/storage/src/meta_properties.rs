@@ -35,6 +35,11 @@ impl MetaProperties {
             .map_err(|error| format!("not a properties file: {error}")))
     }
 
+    /// Keys and values, by key.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
     pub(crate) fn cluster_id(&self) -> Option<&str> {
         self.0.get("cluster.id").map(String::as_str)
     }

@@ -17,20 +17,20 @@ pub(crate) fn read(directory: &PartitionDirectory) -> Result<Option<TopicId>, Lo
     if bytes.is_empty() {
         return Ok(None);
     }
-    let parse = || {
-        let text = std::str::from_utf8(&bytes).ok()?;
-        let mut fields = text.lines().map(|line| line.split_once(':'));
-        let (version_key, version) = fields.next()??;
-        let (id_key, id) = fields.next()??;
-        let version = version.trim().parse::<i32>().ok()?;
-        let id = id.trim().parse::<TopicId>().ok()?;
-        (version_key == "version" && version >= 0 && id_key == "topic_id" && id.0 != [0; 16])
-            .then_some(id)
-    };
-    parse().map(Some).ok_or_else(|| LogError::Damaged {
-        path,
-        reason: "expected \"version: 0\" and \"topic_id: <id>\"".to_owned(),
-    })
+    let reason = "expected \"version: 0\" and \"topic_id: <id>\"".to_owned();
+    parse(&bytes).map(Some).ok_or(LogError::Damaged { path, reason })
+}
+
+/// The topic id in the file's bytes.
+pub(crate) fn parse(bytes: &[u8]) -> Option<TopicId> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let mut fields = text.lines().map(|line| line.split_once(':'));
+    let (version_key, version) = fields.next()??;
+    let (id_key, id) = fields.next()??;
+    let version = version.trim().parse::<i32>().ok()?;
+    let id = id.trim().parse::<TopicId>().ok()?;
+    (version_key == "version" && version >= 0 && id_key == "topic_id" && id.0 != [0; 16])
+        .then_some(id)
 }
 
 /// Writes the file. It must be there before the first record is (and it is synced with the first

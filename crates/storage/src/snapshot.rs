@@ -43,38 +43,86 @@ pub(crate) fn encode(state: &ProducerState) -> Vec<u8> {
     bytes
 }
 
-/// The state in a snapshot, less expired producers; `None` if it is damaged or of another version.
-pub(crate) fn decode(bytes: &[u8], now: Timestamp, expiration: Duration) -> Option<ProducerState> {
-    fn number<const N: usize>(bytes: &[u8], at: &mut usize) -> Option<[u8; N]> {
-        let field = bytes.get(*at..)?.first_chunk()?;
+/// Bytes of a snapshot of so many producers.
+pub(crate) fn encoded_bytes(producers: usize) -> usize {
+    HEAD_BYTES + producers * ENTRY_BYTES
+}
+
+/// One producer in a snapshot, field by field; -1 where something is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotProducer {
+    /// The producer.
+    pub producer_id: ProducerId,
+    /// Its epoch.
+    pub epoch: i16,
+    /// The last sequence of its last batch.
+    pub last_sequence: i32,
+    /// The last offset of its last batch.
+    pub last_offset: i64,
+    /// Last offset less first offset of that batch.
+    pub offset_delta: i32,
+    /// The largest timestamp of that batch, or its marker's.
+    pub timestamp: i64,
+    /// The coordinator epoch of its last marker.
+    pub coordinator_epoch: i32,
+    /// Where its open transaction starts.
+    pub transaction_first_offset: i64,
+}
+
+/// The producers in a snapshot, in the file's order.
+///
+/// # Errors
+/// What is wrong with the file, in words.
+pub(crate) fn producers(bytes: &[u8]) -> Result<Vec<SnapshotProducer>, &'static str> {
+    const SHORT: &str = "it is shorter than it says";
+    fn number<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], &'static str> {
+        let field = bytes.get(*at..).and_then(|rest| rest.first_chunk()).ok_or(SHORT)?;
         *at += N;
-        Some(*field)
+        Ok(*field)
     }
     let mut at = 0;
-    let version = i16::from_be_bytes(number(bytes, &mut at)?);
-    let stored = u32::from_be_bytes(number(bytes, &mut at)?);
-    if version != 1 || stored != crc(&bytes[at..]) {
-        return None;
+    if i16::from_be_bytes(number(bytes, &mut at)?) != 1 {
+        return Err("its version is not 1");
+    }
+    if u32::from_be_bytes(number(bytes, &mut at)?) != crc(&bytes[at..]) {
+        return Err("its checksum is wrong");
     }
     let count = i32::from_be_bytes(number(bytes, &mut at)?);
-    let mut state = ProducerState::default();
+    let mut producers = Vec::new();
     for _ in 0..count {
-        let id = ProducerId(i64::from_be_bytes(number(bytes, &mut at)?));
-        let epoch = i16::from_be_bytes(number(bytes, &mut at)?);
-        let last_sequence = i32::from_be_bytes(number(bytes, &mut at)?);
-        let last_offset = i64::from_be_bytes(number(bytes, &mut at)?);
-        let offset_delta = i32::from_be_bytes(number(bytes, &mut at)?);
-        let timestamp = i64::from_be_bytes(number(bytes, &mut at)?);
-        let coordinator_epoch = i32::from_be_bytes(number(bytes, &mut at)?);
-        let first = i64::from_be_bytes(number(bytes, &mut at)?);
+        producers.push(SnapshotProducer {
+            producer_id: ProducerId(i64::from_be_bytes(number(bytes, &mut at)?)),
+            epoch: i16::from_be_bytes(number(bytes, &mut at)?),
+            last_sequence: i32::from_be_bytes(number(bytes, &mut at)?),
+            last_offset: i64::from_be_bytes(number(bytes, &mut at)?),
+            offset_delta: i32::from_be_bytes(number(bytes, &mut at)?),
+            timestamp: i64::from_be_bytes(number(bytes, &mut at)?),
+            coordinator_epoch: i32::from_be_bytes(number(bytes, &mut at)?),
+            transaction_first_offset: i64::from_be_bytes(number(bytes, &mut at)?),
+        });
+    }
+    Ok(producers)
+}
+
+/// The state in a snapshot, less expired producers; `None` if it is damaged or of another version.
+pub(crate) fn decode(bytes: &[u8], now: Timestamp, expiration: Duration) -> Option<ProducerState> {
+    let mut state = ProducerState::default();
+    for read in producers(bytes).ok()? {
+        let first = read.transaction_first_offset;
         let producer = ProducerState::bare(
-            epoch,
-            coordinator_epoch,
-            timestamp,
+            read.epoch,
+            read.coordinator_epoch,
+            read.timestamp,
             (first >= 0).then_some(Offset(first)),
         );
-        let batch = RememberedBatch { last_sequence, last_offset, offset_delta, timestamp };
-        state.load(id, producer, (last_offset >= 0).then_some(batch), now, expiration);
+        let batch = RememberedBatch {
+            last_sequence: read.last_sequence,
+            last_offset: read.last_offset,
+            offset_delta: read.offset_delta,
+            timestamp: read.timestamp,
+        };
+        let batch = (read.last_offset >= 0).then_some(batch);
+        state.load(read.producer_id, producer, batch, now, expiration);
     }
     Some(state)
 }

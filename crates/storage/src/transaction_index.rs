@@ -33,7 +33,8 @@ impl TransactionEntry {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Self {
+    /// Reads the entry in `bytes`, which holds at least [`ENTRY_BYTES`]; its version is not looked at.
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
         let field = |at: usize| {
             let mut field = [0; 8];
             field.copy_from_slice(&bytes[at..at + 8]);

@@ -37,7 +37,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "security",
         ],
     ),
-    ("cli", &["broker", "client", "model", "platform", "protocol"]),
+    ("cli", &["broker", "client", "model", "platform", "protocol", "storage"]),
     ("oracle", &["model", "protocol", "client", "platform"]),
     ("bench", &["model", "protocol", "client", "platform"]),
     ("xtask", &[]),

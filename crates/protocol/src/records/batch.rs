@@ -202,6 +202,32 @@ impl BatchRecords<'_> {
     }
 }
 
+impl BatchRecords<'_> {
+    /// The messages of the formats 0 and 1 that the records are, with checksums of their own; `None` in format 2.
+    /// Offsets and timestamps are absolute.
+    #[must_use]
+    pub fn messages(
+        &self,
+    ) -> Option<impl Iterator<Item = Result<LegacyMessage<'_>, RecordsError>>> {
+        let data = self.data.as_ref();
+        let (mut single, mut inner) = match &self.source {
+            Source::V2(_) => return None,
+            Source::Message => (Some(data), None),
+            Source::Inner(numbering) => (None, Some(InnerMessages::new(data, *numbering))),
+        };
+        Some(std::iter::from_fn(move || {
+            if let Some(message) = single.take() {
+                return Some(LegacyMessage::parse(message));
+            }
+            let next = inner.as_mut()?.next_message().transpose();
+            if !matches!(next, Some(Ok(_))) {
+                inner = None;
+            }
+            next
+        }))
+    }
+}
+
 impl<'r> IntoIterator for &'r BatchRecords<'_> {
     type Item = Result<Record<'r>, RecordsError>;
     type IntoIter = RecordIter<'r>;

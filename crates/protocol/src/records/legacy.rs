@@ -69,13 +69,17 @@ impl<'a> LegacyMessage<'a> {
         self.bytes
     }
 
+    /// The CRC that it says it has.
+    #[must_use]
+    pub fn crc(&self) -> Option<u32> {
+        let stored = self.bytes.get(CRC_AT..CRC_FROM).and_then(|crc| crc.first_chunk());
+        stored.map(|stored| u32::from_be_bytes(*stored))
+    }
+
     /// Whether the CRC is right.
     #[must_use]
     pub fn verify(&self) -> bool {
-        let stored = self.bytes.get(CRC_AT..CRC_FROM).and_then(|crc| crc.first_chunk());
-        stored.is_some_and(|stored| {
-            u32::from_be_bytes(*stored) == crc32fast::hash(&self.bytes[CRC_FROM..])
-        })
+        self.crc().is_some_and(|stored| stored == crc32fast::hash(&self.bytes[CRC_FROM..]))
     }
 
     /// The codec of the message set in the value.

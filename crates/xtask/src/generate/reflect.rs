@@ -1,4 +1,4 @@
-//! Writes `reflect.rs`: the schemas of all APIs as data.
+//! Writes `reflect.rs`: the schemas of all APIs, records and other data as data.
 
 use super::rust::{BANNER, field_name};
 use super::schema::{Field, File, Kind, Message, Type, Versions};
@@ -8,8 +8,8 @@ use std::fmt::Write;
 pub(super) fn file(files: &[File]) -> String {
     let mut out = String::from(BANNER);
     out.push_str(
-        "//! The schemas of every API as data, for tools.\n\nuse super::ApiKey;\n\
-         use crate::reflect::Kind::*;\nuse crate::reflect::{Api, Message, f};\n\n\
+        "//! The schemas of every API, of coordinators' records and of other data as data, for tools.\n\nuse super::ApiKey;\n\
+         use crate::reflect::Kind::*;\nuse crate::reflect::{Api, Message, Record, f};\n\n\
          const MAX: i16 = i16::MAX;\n\n/// Every API, in the order of their keys.\npub static APIS: &[Api] = &[\n",
     );
     for file in files {
@@ -25,6 +25,28 @@ pub(super) fn file(files: &[File]) -> String {
             message(&Kind::Response)
         );
     }
+    out.push_str("];\n\n/// Every record of coordinators, in the order of their names.\npub static RECORDS: &[Record] = &[\n");
+    for file in files {
+        let find = |wanted: fn(&Kind) -> Option<i16>| {
+            file.messages.iter().find_map(|message| Some((wanted(&message.kind)?, message)))
+        };
+        let key = find(|kind| if let Kind::Key(number) = kind { Some(*number) } else { None });
+        let value = find(|kind| matches!(kind, Kind::Value).then_some(0));
+        if let (Some((number, key)), Some((_, value))) = (key, value) {
+            let _ = writeln!(
+                out,
+                "Record {{ kind: {number}, key: {}, value: {} }},",
+                text(key),
+                text(value)
+            );
+        }
+    }
+    out.push_str("];\n\n/// Every other message, in the order of their names.\npub static DATA: &[Message] = &[\n");
+    for message in files.iter().flat_map(|file| &file.messages) {
+        if message.kind == Kind::Data {
+            let _ = writeln!(out, "{},", text(message));
+        }
+    }
     out.push_str("];\n");
     out
 }
@@ -36,19 +58,23 @@ fn text(message: &Message) -> String {
         .map(|inner| format!("({:?}, {})", inner.name, fields(&inner.fields)))
         .collect();
     format!(
-        "Message {{ name: {:?}, flexible: {:?}, fields: {}, structs: &[{}] }}",
+        "Message {{ name: {:?}, versions: ({}), flexible: {:?}, fields: {}, structs: &[{}] }}",
         message.name,
+        range(message.versions),
         message.flexible.map(|flexible| flexible.low),
         fields(&message.fields),
         structs.join(", ")
     )
 }
 
-fn fields(fields: &[Field]) -> String {
-    let range = |Versions { low, high }: Versions| match high {
+fn range(Versions { low, high }: Versions) -> String {
+    match high {
         i16::MAX => format!("{low}, MAX"),
         high => format!("{low}, {high}"),
-    };
+    }
+}
+
+fn fields(fields: &[Field]) -> String {
     let one = |field: &Field| {
         let (name, kind) = (field_name(field), kind(&field.kind));
         let mut text = format!("f({name:?}, {kind}, {})", range(field.versions));
