@@ -17,6 +17,7 @@
 
 mod cases;
 mod compare;
+mod frames;
 mod normal;
 mod plants;
 mod records;
@@ -67,6 +68,9 @@ struct Options {
     /// Whose answers are judged.
     #[arg(long, default_value = "barnabas")]
     ours: Source,
+    /// Read frames as hex, or JSON to write, from standard input, and print the other; nothing is started.
+    #[arg(long)]
+    frames: bool,
     /// Say what both answered to each case.
     #[arg(long)]
     verbose: bool,
@@ -99,6 +103,15 @@ const OUT: &str = "target/differential";
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if options.frames {
+        return match frames::answer(std::io::stdin().lock(), std::io::stdout().lock()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::from(2)
+            }
+        };
+    }
     let result = started::end_on_signals()
         .map_err(|error| format!("signals: {error}"))
         .and_then(|()| run(&options));

@@ -379,7 +379,7 @@ fn slug(case: &str) -> String {
 }
 
 /// The bytes of a request with its length.
-fn frame(call: &Call, body: &Value, correlation: i32) -> Result<Vec<u8>, String> {
+pub(crate) fn frame(call: &Call, body: &Value, correlation: i32) -> Result<Vec<u8>, String> {
     let version = call.version.unwrap_or(0);
     let shown = call.frame.header_version.unwrap_or(version);
     let mut bytes = vec![0; 4];

@@ -43,6 +43,7 @@ impl OffsetsLog for Arc<Partition> {
             query: OffsetQuery::Earliest,
             isolation: Isolation::LogEnd,
             leader_epoch: Some(leader_epoch),
+            any_replica: false,
         };
         let wall = self.topic.environment.clock.timestamp();
         match self.offset_for(wall, lookup) {

@@ -41,12 +41,12 @@ pub(crate) fn answer(
     body: &ListOffsetsRequest,
     version: i16,
 ) -> ListOffsetsResponse {
-    let isolation = match (body.replica_id, body.isolation_level) {
-        (0.., _) => Isolation::LogEnd,
-        (_, READ_COMMITTED) => Isolation::LastStableOffset,
-        (CONSUMER, _) => Isolation::HighWatermark,
-        // Kafka's debugging consumer sees what consumers see.
-        (_, _) => Isolation::HighWatermark,
+    // Until version 9 all but consumers see what replicas see; from 10 on, Kafka 4's, replicas only.
+    let is_replica = body.replica_id >= 0 || (version < 10 && body.replica_id != CONSUMER);
+    let isolation = match body.isolation_level {
+        _ if is_replica => Isolation::LogEnd,
+        READ_COMMITTED => Isolation::LastStableOffset,
+        _ => Isolation::HighWatermark,
     };
     let any_replica = body.replica_id == DEBUGGING;
     let wall = broker.clock.timestamp();
@@ -54,8 +54,6 @@ pub(crate) fn answer(
     // Version 0 has no rule against asking for several times.
     let duplicates = if version == 0 { HashSet::new() } else { duplicates(body) };
     // An isolation level that does not exist is an error that Kafka did not expect of a consumer.
-    // From version 10 on also of a debugging consumer.
-    let is_replica = body.replica_id >= 0 || (version < 10 && body.replica_id != CONSUMER);
     let is_isolation =
         is_replica || (READ_UNCOMMITTED..=READ_COMMITTED).contains(&body.isolation_level);
     // Kafka 4 names no topic without partitions, and a partition that is refused for coming twice once.
@@ -109,7 +107,7 @@ struct Lookup<'a> {
     broker: &'a Broker,
     version: i16,
     isolation: Isolation,
-    /// Whether a replica that does not lead says where its own log ends.
+    /// Whether a replica that does not lead answers for its own log.
     any_replica: bool,
     wall: Timestamp,
 }
@@ -133,7 +131,13 @@ impl Lookup<'_> {
         let max =
             usize::try_from(asked.max_num_offsets).map_err(|_| ErrorCode::UnknownServerError)?;
         let offsets = partition
-            .offsets_before(self.wall, self.isolation, Timestamp(asked.timestamp), max)
+            .offsets_before(
+                self.wall,
+                self.isolation,
+                self.any_replica,
+                Timestamp(asked.timestamp),
+                max,
+            )
             .map_err(|failure| self.code(&failure))?;
         Ok(ListOffsetsPartitionResponse {
             partition_index: asked.partition_index,
@@ -154,13 +158,9 @@ impl Lookup<'_> {
             isolation: self.isolation,
             leader_epoch: (asked.current_leader_epoch != NO_EPOCH)
                 .then_some(LeaderEpoch(asked.current_leader_epoch)),
+            any_replica: self.any_replica,
         };
-        let is_own_end =
-            self.any_replica && query == OffsetQuery::Latest && !partition.is_led_here();
-        let found = match is_own_end {
-            true => partition.log_end(self.wall, lookup.leader_epoch).map(Some),
-            false => partition.offset_for(self.wall, lookup),
-        };
+        let found = partition.offset_for(self.wall, lookup);
         let found = found.map_err(|failure| self.code(&failure))?;
         let answer = ListOffsetsPartitionResponse {
             partition_index: asked.partition_index,

@@ -6,7 +6,7 @@ use super::watch::{Isolation, News};
 use super::{Effects, Log, Partition, Refusal};
 use model::{BrokerId, Instant, LeaderEpoch, Offset, Timestamp};
 use std::path::PathBuf;
-use storage::{EpochEnd, LogError, ProducerDescription, ReadError, TimestampOffset};
+use storage::{EpochEnd, LogError, PartitionLog, ProducerDescription, ReadError, TimestampOffset};
 
 /// Which offset is asked for. Kafka's sentinels, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(crate) struct OffsetLookup {
     pub(crate) isolation: Isolation,
     /// The leader epoch that the reader knows, if it says.
     pub(crate) leader_epoch: Option<LeaderEpoch>,
+    /// Whether a replica that does not lead answers for its own log, all of it.
+    pub(crate) any_replica: bool,
 }
 
 /// Why an offset is not told.
@@ -128,6 +130,15 @@ impl Partition {
         lookup: OffsetLookup,
     ) -> Result<Option<Found>, OffsetFailure> {
         let mut guard = self.state.lock();
+        if lookup.any_replica && !guard.role.is_leader() {
+            guard.role.check_epoch(lookup.leader_epoch)?;
+            let followed = guard.role.followed_epoch();
+            let log = guard.open_log(self, wall)?;
+            // Without a leader its last record's epoch tells which log is the longest (decision 11).
+            let leader_epoch = followed.or_else(|| log.latest_epoch());
+            let latest = Found { offset: log.log_end_offset(), timestamp: None, leader_epoch };
+            return look_up(log, lookup.query, latest, false);
+        }
         // Followers ask for the log's end, and coordinators that load.
         let led = match lookup.isolation {
             Isolation::LogEnd => guard.lead(self, lookup.leader_epoch, wall)?,
@@ -136,57 +147,15 @@ impl Partition {
             }
         };
         let log = &*led.log;
-        let fetchable = bound(log, lookup.isolation);
+        let offset = bound(log, lookup.isolation);
+        let leader_epoch = Some(led.leader.leader_epoch());
         let lags = lookup.isolation != Isolation::LogEnd
             && led.leader.epoch_start_offset() > log.high_watermark();
-        let found = match lookup.query {
-            OffsetQuery::Latest if lags => return Err(OffsetFailure::NotAvailable),
-            OffsetQuery::Latest => {
-                let leader_epoch = Some(led.leader.leader_epoch());
-                return Ok(Some(Found { offset: fetchable, timestamp: None, leader_epoch }));
-            }
-            OffsetQuery::Earliest => {
-                let offset = log.log_start_offset();
-                let leader_epoch = log.epoch_for_offset(offset);
-                return Ok(Some(Found { offset, timestamp: None, leader_epoch }));
-            }
-            OffsetQuery::LatestTiered => return Ok(None),
-            OffsetQuery::MaxTimestamp => log.offset_of_max_timestamp()?,
-            OffsetQuery::At(timestamp) => log.offset_for_timestamp(timestamp)?,
-        };
-        match found {
-            Some(found) if found.offset < fetchable => Ok(Some(found.into())),
-            Some(_) | None if lags => Err(OffsetFailure::NotAvailable),
-            Some(_) | None => Ok(None),
-        }
-    }
-
-    /// Whether this broker is told to lead it.
-    pub(crate) fn is_led_here(&self) -> bool {
-        self.state.lock().role.is_leader()
-    }
-
-    /// Where this replica's own log ends, whoever leads, and the epoch of its last record.
-    ///
-    /// # Errors
-    /// [`OffsetFailure`].
-    pub(crate) fn log_end(
-        &self,
-        wall: Timestamp,
-        expected: Option<LeaderEpoch>,
-    ) -> Result<Found, OffsetFailure> {
-        let mut guard = self.state.lock();
-        guard.role.check_epoch(expected)?;
-        let log = guard.open_log(self, wall)?;
-        Ok(Found {
-            offset: log.log_end_offset(),
-            timestamp: None,
-            leader_epoch: log.latest_epoch(),
-        })
+        look_up(log, lookup.query, Found { offset, timestamp: None, leader_epoch }, lags)
     }
 
     /// Answers ListOffsets v0: at most `max` segment starts (or the end) whose segments were last
-    /// changed at or before `timestamp`, newest first.
+    /// changed at or before `timestamp`, newest first; of a log that is not led here if `any_replica`.
     ///
     /// # Errors
     /// [`OffsetFailure`].
@@ -194,11 +163,15 @@ impl Partition {
         &self,
         wall: Timestamp,
         isolation: Isolation,
+        any_replica: bool,
         timestamp: Timestamp,
         max: usize,
     ) -> Result<Vec<Offset>, OffsetFailure> {
         let mut guard = self.state.lock();
-        let log = &*guard.lead(self, None, wall)?.log;
+        let log = match any_replica && !guard.role.is_leader() {
+            true => &*guard.open_log(self, wall)?,
+            false => &*guard.lead(self, None, wall)?.log,
+        };
         let end = bound(log, isolation);
         let mut offsets = log.segment_offsets_before(timestamp, wall, max)?;
         if offsets.iter().any(|&offset| offset > end) {
@@ -313,6 +286,33 @@ impl Partition {
             }),
             Log::Gone => None,
         }
+    }
+}
+
+/// What the log holds below `latest`, which is the answer to who asks for the end. `lags`: how far it is committed is not
+/// known to the end (KIP-207).
+fn look_up(
+    log: &PartitionLog,
+    query: OffsetQuery,
+    latest: Found,
+    lags: bool,
+) -> Result<Option<Found>, OffsetFailure> {
+    let found = match query {
+        OffsetQuery::Latest if lags => return Err(OffsetFailure::NotAvailable),
+        OffsetQuery::Latest => return Ok(Some(latest)),
+        OffsetQuery::Earliest => {
+            let offset = log.log_start_offset();
+            let leader_epoch = log.epoch_for_offset(offset);
+            return Ok(Some(Found { offset, timestamp: None, leader_epoch }));
+        }
+        OffsetQuery::LatestTiered => return Ok(None),
+        OffsetQuery::MaxTimestamp => log.offset_of_max_timestamp()?,
+        OffsetQuery::At(timestamp) => log.offset_for_timestamp(timestamp)?,
+    };
+    match found {
+        Some(found) if found.offset < latest.offset => Ok(Some(found.into())),
+        Some(_) | None if lags => Err(OffsetFailure::NotAvailable),
+        Some(_) | None => Ok(None),
     }
 }
 

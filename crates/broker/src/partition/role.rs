@@ -96,6 +96,14 @@ impl Role {
         }
     }
 
+    /// The epoch of the leader that this replica follows, if there is one.
+    pub(super) fn followed_epoch(&self) -> Option<LeaderEpoch> {
+        match self {
+            Self::Follower(following) => following.leader.map(|_| following.leader_epoch),
+            Self::Unassigned | Self::Appointed(_) | Self::Leader(_) => None,
+        }
+    }
+
     /// KIP-320: a client that says which leadership it knows must know this one.
     pub(super) fn check_epoch(&self, expected: Option<LeaderEpoch>) -> Result<(), Refusal> {
         let (Some(expected), Some((current, _))) = (expected, self.epochs()) else {

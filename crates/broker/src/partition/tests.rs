@@ -341,6 +341,7 @@ fn serves(world: &World) -> bool {
         query: OffsetQuery::Latest,
         isolation: Isolation::HighWatermark,
         leader_epoch: None,
+        any_replica: false,
     };
     let found = world.partition().offset_for(world.clock.timestamp(), lookup);
     let is_refused = matches!(found, Err(OffsetFailure::Refused(Refusal::NotLeader)));

@@ -169,7 +169,8 @@ impl Driver {
         context.all_partitions().iter().filter(seen).for_each(|at| outbox.describe(at));
         self.send(&outbox);
         let affected = self.context().affected_by(new);
-        let mut outbox = self.repair(affected.clone()).await?;
+        // As it is, before anything is elected: what others lead is followed meanwhile.
+        let mut outbox = Outbox::default();
         let context = self.context();
         for at in affected.iter().filter(|at| !context.deleting.contains_key(&at.topic)) {
             let Some(partition) = context.partition(at).filter(|p| p.state.is_some()) else {
@@ -181,6 +182,8 @@ impl Driver {
                 outbox.lead(at, returned, false);
             }
         }
+        self.send(&outbox);
+        let outbox = self.repair(affected).await?;
         self.send(&outbox);
         self.resume_reassignments(Some(new)).await
     }
