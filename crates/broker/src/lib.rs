@@ -22,6 +22,7 @@ mod lease;
 pub mod listener;
 pub mod log_levels;
 mod log_troubles;
+pub mod metadata_store;
 mod mover;
 pub mod output;
 mod partition;

@@ -582,21 +582,8 @@ impl<'a> Start<'a> {
     /// The cluster's id is never proposed from the log directories: an ensemble that knows nothing is not
     /// the one that these logs belong to, and what it does not know of would be taken for left over.
     fn join_ensemble(self, settings: &ZooKeeperSettings) -> Result<Joined, StartError> {
-        let Environment { clock, random, disk } = self.environment;
-        let store_config = ZooKeeperConfig {
-            servers: settings.servers.clone(),
-            settings: zookeeper::Settings {
-                session_timeout: settings.session_timeout,
-                connection_timeout: settings.connection_timeout,
-                max_in_flight: settings.max_in_flight,
-                login: settings.login.clone(),
-                tls: settings.connector()?,
-                ..zookeeper::Settings::default()
-            },
-            protect: settings.set_acl,
-        };
-        let world = zookeeper::Environment { clock: Arc::clone(clock), random: Arc::clone(random) };
-        let store: Arc<dyn Store> = Arc::new(ZooKeeperStore::start(store_config, world)?);
+        let store: Arc<dyn Store> = Arc::new(open_ensemble(settings, self.environment)?);
+        let disk = &self.environment.disk;
         let proposed = self.random_cluster_id();
         let joining = Membership::join(Arc::clone(&store), &proposed);
         let mut membership = self.control.handle.block_on(joining).map_err(|source| {
@@ -638,6 +625,28 @@ impl<'a> Start<'a> {
         id[8] = id[8] & 0x3f | 0x80;
         TopicId(id).to_string()
     }
+}
+
+/// The store in ZooKeeper; nothing is connected to before a session is opened.
+pub(crate) fn open_ensemble(
+    settings: &ZooKeeperSettings,
+    environment: &Environment,
+) -> Result<ZooKeeperStore, StartError> {
+    let store_config = ZooKeeperConfig {
+        servers: settings.servers.clone(),
+        settings: zookeeper::Settings {
+            session_timeout: settings.session_timeout,
+            connection_timeout: settings.connection_timeout,
+            max_in_flight: settings.max_in_flight,
+            login: settings.login.clone(),
+            tls: settings.connector()?,
+            ..zookeeper::Settings::default()
+        },
+        protect: settings.set_acl,
+    };
+    let clock = Arc::clone(&environment.clock);
+    let world = zookeeper::Environment { clock, random: Arc::clone(&environment.random) };
+    Ok(ZooKeeperStore::start(store_config, world)?)
 }
 
 /// Registers the broker and takes part in the election.

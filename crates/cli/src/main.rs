@@ -15,6 +15,7 @@ mod out_of_sync;
 mod produce;
 mod serve;
 mod session;
+mod store;
 mod topic;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +56,7 @@ enum Command {
     Group(group::Group),
     Config(config::Config),
     Data(data::Data),
+    Store(store::Store),
     Apis(apis::Apis),
 }
 
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Command::Group(group) => group.run(),
         Command::Config(config) => config.run(),
         Command::Data(data) => data.run(),
+        Command::Store(store) => store.run(),
         Command::Apis(apis) => apis.run(),
     }
 }

@@ -58,7 +58,12 @@ fn serve(data: &TempDir, servers: &str, settings: &[&str]) -> Command {
 
 impl Broker {
     fn start(data: &TempDir, servers: &str, settings: &[&str]) -> Self {
-        let mut process = serve(data, servers, settings).spawn().unwrap();
+        Self::launch(serve(data, servers, settings))
+    }
+
+    /// Of a command that serves.
+    fn launch(mut command: Command) -> Self {
+        let mut process = command.spawn().unwrap();
         let lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let (sender, log) = mpsc::channel();
         std::thread::spawn(move || {
@@ -536,6 +541,18 @@ fn a_broker_works_over_tls_and_keeps_its_session_when_the_server_restarts() {
     let mut broker = Broker::start(&data, &servers, &all);
     assert_eq!(broker.consume("t"), ["one"]);
     broker.stop();
+    // So do the tools: over TLS, with the lists of who may do what.
+    let file = data.path().join("cluster.jsonl");
+    let copy = format!("{servers}/copy");
+    for (verb, servers) in [("export", &servers), ("import", &copy)] {
+        let mut arguments = vec![verb, "--zookeeper", servers, file.to_str().unwrap()];
+        arguments.extend(settings.iter().flat_map(|setting| ["--set", setting]));
+        store(&arguments, true);
+    }
+    let text = std::fs::read_to_string(&file).unwrap();
+    let owner = r#"{"id":"CN=client","permissions":"cdrwa","scheme":"x509"}"#;
+    assert!(text.lines().any(|line| line.contains("topics/t\"") && line.contains(owner)), "{text}");
+    assert_eq!(nodes.acl("/copy/brokers/topics/t"), acl);
 }
 
 #[test]
@@ -565,4 +582,164 @@ fn a_broker_that_cannot_speak_tls_says_why_and_does_not_start() {
         let named = if code == 2 { "zookeeper.ssl.keystore.location" } else { servers };
         assert!(text.contains(named), "{text}");
     }
+}
+
+/// A single broker, with its metadata in its own store.
+fn alone(data: &TempDir) -> Broker {
+    let mut command = Command::new(BARNABAS);
+    command
+        .args(["serve", "--log-format", "json", "--set", "listeners=PLAINTEXT://127.0.0.1:0"])
+        .args(["--set", "offsets.topic.num.partitions=1", "--set", "broker.id=1", "--data"])
+        .arg(data.path())
+        .stderr(Stdio::piped());
+    Broker::launch(command)
+}
+
+/// `barnabas store`, and whether it is to succeed; what it says.
+fn store(arguments: &[&str], succeeds: bool) -> String {
+    let output = Command::new(BARNABAS).arg("store").args(arguments).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    assert_eq!(output.status.code(), Some(if succeeds { 0 } else { 1 }), "{arguments:?}: {said}");
+    said
+}
+
+/// What clients see of a cluster, but for what changes by itself: ids, settings, offsets of a group, records.
+fn identity(broker: &Broker) -> Value {
+    let json =
+        |arguments: &[&str]| -> Value { serde_json::from_str(&broker.run(arguments)).unwrap() };
+    let mut group = json(&["group", "describe", "g", "--json"]);
+    let mut topics = json(&["topic", "describe", "t", "u", "--json"]);
+    // Epochs grow with each start, and who coordinates has another address.
+    fn forget(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|key, _| !key.contains("epoch") && key != "coordinator");
+                fields.values_mut().for_each(forget);
+            }
+            Value::Array(list) => list.iter_mut().for_each(forget),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    forget(&mut group);
+    forget(&mut topics);
+    json!({
+        "cluster": json(&["cluster", "--json"])["cluster_id"],
+        "topics": topics,
+        "group": group,
+        "records": broker.consume("t"),
+    })
+}
+
+#[test]
+#[ignore = "needs Java and Maven"]
+fn one_broker_grows_into_a_cluster_and_comes_back() {
+    let ensemble = Ensemble::start(1, &[]);
+    let servers = format!("{}/grown", ensemble.connect_string());
+    let data = tempfile::tempdir().unwrap();
+    let directory = data.path().to_str().unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let file = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
+    let mut broker = alone(&data);
+    broker.create("t");
+    broker.create("u");
+    broker.run(&["topic", "alter", "t", "--set", "retention.ms=7654321"]);
+    (0..20).for_each(|at| broker.produce("t", &format!("line {at}")));
+    broker.run(&["consume", "t", "--group", "g", "--from-beginning", "--exit"]);
+    (20..25).for_each(|at| broker.produce("t", &format!("line {at}")));
+    let before = identity(&broker);
+    assert_eq!(before["records"].as_array().unwrap().len(), 25);
+
+    // A running broker's store is not read, and nothing is left of the attempt.
+    let said = store(&["export", "--data", directory, &file("early")], false);
+    assert!(said.contains("stop the broker first"), "{said}");
+    broker.stop();
+    store(&["export", "--data", directory, &file("alone")], true);
+    let said = store(&["export", "--data", directory, &file("alone")], false);
+    assert!(said.contains("exists"), "{said}");
+    let nodes = Nodes::of(&ensemble.connect_string());
+
+    // An import that was cut short: nobody starts on it, and another file does not finish it.
+    let mark = |path: &str, data: &str| {
+        nodes.call(Call::Single(zookeeper::Op::Create {
+            path: path.into(),
+            data: Some(data.to_owned().into()),
+            acl: vec![Acl::world(Acl::ALL)],
+            mode: zookeeper::CreateMode::Persistent,
+        }))
+    };
+    for path in ["/half", "/half/barnabas", "/half/barnabas/importing"] {
+        mark(path, "other").unwrap();
+    }
+    let half = format!("{}/half", ensemble.connect_string());
+    let refused = serve(&data, &half, &["broker.id=1"]).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("import was not finished"), "{said}");
+    let said = store(&["import", "--zookeeper", &half, &file("alone")], false);
+    assert!(said.contains("not finished"), "{said}");
+
+    // There.
+    let said = store(&["import", "--zookeeper", &servers, &file("alone")], true);
+    assert!(said.contains(before["cluster"].as_str().unwrap()), "{said}");
+    let said = store(&["import", "--zookeeper", &servers, &file("alone")], true);
+    assert!(said.contains("already"), "{said}");
+    let controller_epoch =
+        || -> i32 { nodes.text("/grown/controller_epoch").0.unwrap().parse().unwrap() };
+    let exported = controller_epoch();
+    let mut broker = Broker::start(&data, &servers, &["broker.id=1"]);
+    assert!(controller_epoch() > exported, "the next controller's epoch is higher");
+    assert_eq!(identity(&broker), before);
+    assert!(nodes.stat("/grown/barnabas/doubts/1").is_none(), "its logs are in no doubt");
+
+    // It has grown: a second broker takes a replica.
+    let second = tempfile::tempdir().unwrap();
+    let mut other = Broker::start(&second, &servers, &["broker.id=2"]);
+    broker.run(&["topic", "create", "two", "--replication-factor", "2"]);
+    broker.produce("two", "on both");
+    broker.run(&["topic", "delete", "two"]);
+    other.stop();
+    broker.produce("t", "line 25");
+    let grown = identity(&broker);
+    let said = store(&["export", "--zookeeper", &servers, &file("early")], false);
+    assert!(said.contains("brokers are registered (1)"), "{said}");
+    broker.stop();
+    let said = store(&["import", "--zookeeper", &servers, &file("alone")], false);
+    let named = format!("cluster {}, 3 topics such as", before["cluster"].as_str().unwrap());
+    assert!(said.contains(&named), "{said}");
+
+    // And back: its former store is in the way until it is moved.
+    store(&["export", "--zookeeper", &servers, &file("grown")], true);
+    let text = std::fs::read_to_string(file("grown")).unwrap();
+    assert!(text.contains(r#""acl":[{"id":"anyone","permissions":"cdrwa","scheme":"world"}]"#));
+    assert!(!text.contains("/brokers/ids/"), "no registrations");
+    let said = store(&["import", "--data", directory, &file("grown")], false);
+    assert!(said.contains(&format!("cluster {}", before["cluster"].as_str().unwrap())), "{said}");
+    for entry in std::fs::read_dir(data.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap().to_str().unwrap().starts_with("barnabas-store.") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    store(&["import", "--data", directory, &file("grown")], true);
+    let mut broker = alone(&data);
+    assert_eq!(identity(&broker), grown);
+    assert_eq!(grown["records"].as_array().unwrap().len(), 26);
+    broker.stop();
+
+    // A log that is gone stays gone, though everything in the new store is younger than the directory.
+    store(&["export", "--data", directory, &file("again")], true);
+    let lost = format!("{}/lost", ensemble.connect_string());
+    store(&["import", "--zookeeper", &lost, &file("again")], true);
+    std::fs::remove_dir_all(data.path().join("u-1")).unwrap();
+    let checkpoint = data.path().join("replication-offset-checkpoint");
+    std::fs::write(checkpoint, "0\n0\n").unwrap();
+    let broker = Broker::start(&data, &lost, &["broker.id=1"]);
+    let leader = |partition: usize| -> Value {
+        let cluster: Value =
+            serde_json::from_str(&broker.run(&["cluster", "u", "--json"])).unwrap();
+        cluster["partitions"][partition]["leader"].clone()
+    };
+    nodes.wait("the others lead", |_| (leader(0) == 1).then_some(()));
+    nodes.wait("nobody leads", |_| leader(1).is_null().then_some(()));
+    assert!(!data.path().join("u-1").exists(), "it is not made anew");
 }

@@ -38,6 +38,12 @@ pub enum ControllerError {
         /// Host and port.
         address: String,
     },
+    /// Metadata of another store were being written into this one.
+    #[error(
+        "the store holds a part of a cluster's metadata: an import was not finished; run `barnabas store import` \
+         again with the same file"
+    )]
+    ImportUnfinished,
     /// A node does not hold what it should.
     #[error("the store's node {0} cannot be read")]
     Malformed(&'static str),
@@ -127,6 +133,9 @@ impl Membership {
     /// The store's, or [`ControllerError::Malformed`].
     pub async fn join(store: Arc<dyn Store>, proposed: &str) -> Result<Self, ControllerError> {
         let (session, events) = store.open_session().await?;
+        if session.exists(znodes::IMPORTING, false).await?.is_some() {
+            return Err(ControllerError::ImportUnfinished);
+        }
         create_persistent_paths(&session).await?;
         let cluster_id = cluster_id(&session, proposed).await?;
         let session_record = Arc::new(NoSessionRecord);
@@ -293,7 +302,8 @@ impl ConfigReader {
     }
 
     /// When each of `partitions` got its state, in order, counted as broker epochs are: a registration with
-    /// a greater epoch is younger. `None` for one that has none.
+    /// a greater epoch is younger. `None` for one that has none. Those that came from another store are older than
+    /// any registration: what that counted means nothing here.
     ///
     /// # Errors
     /// Why the store did not answer.
@@ -302,15 +312,20 @@ impl ConfigReader {
         partitions: &[TopicPartition],
     ) -> Result<Vec<Option<i64>>, StoreError> {
         let path = |at: &TopicPartition| znodes::state_path(&at.topic, at.partition);
-        let reads = partitions.iter().map(|at| Read::exists(path(at))).collect();
-        let found = self.session().read_all(reads).await?;
-        found
-            .into_iter()
-            .map(|found| match found? {
-                ReadResult::Exists(stat) => Ok(stat.map(|stat| stat.czxid.0)),
-                ReadResult::Data(..) | ReadResult::Children(..) => Ok(None),
-            })
-            .collect()
+        let imported = Read::exists(znodes::IMPORTED);
+        let reads = std::iter::once(imported);
+        let reads = reads.chain(partitions.iter().map(|at| Read::exists(path(at)))).collect();
+        let created = |found: Result<ReadResult, StoreError>| match found? {
+            ReadResult::Exists(stat) => Ok(stat.map(|stat| stat.czxid.0)),
+            ReadResult::Data(..) | ReadResult::Children(..) => Ok(None),
+        };
+        let mut found = self.session().read_all(reads).await?.into_iter().map(created);
+        let imported = found.next().transpose()?.flatten();
+        let age = |created: i64| match imported {
+            Some(imported) if created <= imported => i64::MIN,
+            _ => created,
+        };
+        found.map(|created| Ok(created?.map(age))).collect()
     }
 
     fn session(&self) -> SessionHandle {

@@ -39,6 +39,11 @@ pub(crate) const INCARNATIONS: &str = "/barnabas/incarnations";
 /// drawn the consequences. Ours.
 pub(crate) const DOUBTS: &str = "/barnabas/doubts";
 
+/// There while metadata of another store are being written. Ours.
+pub(crate) const IMPORTING: &str = "/barnabas/importing";
+/// Made when metadata of another store have been written, after everything else of them. Ours.
+pub(crate) const IMPORTED: &str = "/barnabas/imported";
+
 /// Its version counts the broker ids that were generated.
 pub(crate) const BROKER_ID_SEQUENCE: &str = "/brokers/seqid";
 

@@ -79,6 +79,37 @@ impl ZooKeeperStore {
     }
 }
 
+impl ZooKeeperStore {
+    /// Leaves the node that everything is below of as it is, also if it is missing.
+    pub fn create_nothing(&self) {
+        self.shared.has_chroot.store(true, Ordering::Release);
+    }
+
+    /// Who may do what with each of `paths`, in order.
+    ///
+    /// # Errors
+    /// Why the store did not answer; [`StoreError::Denied`] names a node whose list may not be read.
+    pub async fn acls(&self, paths: Vec<String>) -> Result<Vec<Vec<Acl>>, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let asking = self.runtime.spawn(async move {
+            let servers = shared.config.servers.clone();
+            let client = shared.connect(servers, Box::new(|_| ())).await?;
+            let mut lists = Vec::with_capacity(paths.len());
+            for path in paths {
+                match client.call(Call::GetAcl { path: path.clone() }).await {
+                    Ok(Answer::Acl(acl, _)) => lists.push(acl),
+                    Ok(other) => unreachable!("a list is answered by {other:?}"),
+                    Err(error) => return Err(shared.failure(error, &path)),
+                }
+            }
+            // The session would also end by itself.
+            let _ = client.call(Call::Close).await;
+            Ok(lists)
+        });
+        asking.await.unwrap_or_else(|_| Err(self.shared.failure(Error::Closed, "")))
+    }
+}
+
 impl Store for ZooKeeperStore {
     fn open_session(&self) -> Opening {
         let shared = Arc::clone(&self.shared);

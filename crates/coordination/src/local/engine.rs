@@ -91,6 +91,11 @@ impl Engine {
         }
     }
 
+    /// Lets every change from now on have a number above `floor`.
+    pub(super) fn raise(&mut self, floor: Zxid) {
+        self.last_zxid = self.last_zxid.max(floor);
+    }
+
     pub(super) fn process(&mut self, commands: Vec<Command>) {
         if let Some(why) = &self.failed {
             commands.into_iter().for_each(|c| c.fail(StoreError::Failed(why.clone())));

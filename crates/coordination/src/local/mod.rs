@@ -11,12 +11,12 @@ mod watches;
 
 use crate::{
     Events, Lease, Opening, Pending, Reply, Request, Session, SessionHandle, SessionId, Store,
-    StoreError,
+    StoreError, Zxid,
 };
 use engine::{Command, Engine};
 use platform::{Clock, Disk};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
@@ -67,8 +67,39 @@ impl LocalStore {
         directory: &Path,
         clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
-        let engine = Engine::open(disk, directory, clock)?;
+        Self::open_inline_above(disk, directory, clock, Zxid(0))
+    }
+
+    /// As [`Self::open_inline`]; every change from now on has a number above `floor`, which is that of a change in
+    /// the store whose content comes here.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; `InvalidInput` if nothing can be above `floor`.
+    pub fn open_inline_above(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        clock: Arc<dyn Clock>,
+        floor: Zxid,
+    ) -> io::Result<Self> {
+        if floor.0 > i64::MAX / 2 {
+            let what = format!("no store counts as far as {}", floor.0);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let mut engine = Engine::open(disk, directory, clock)?;
+        engine.raise(floor);
         Ok(Self { queue: Arc::new(Queue::Inline(Mutex::new(Some(Box::new(engine))))) })
+    }
+
+    /// Whether a store lies in `directory`.
+    ///
+    /// # Errors
+    /// The disk's; `NotFound` if there is no such directory.
+    pub fn is_in(disk: &dyn Disk, directory: &Path) -> io::Result<bool> {
+        let is_ours = |name: &PathBuf| {
+            let name = name.to_string_lossy();
+            name.starts_with("barnabas-store.snapshot.") || name.starts_with("barnabas-store.log.")
+        };
+        Ok(disk.list(directory)?.iter().any(is_ours))
     }
 }
 
