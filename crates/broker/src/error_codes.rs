@@ -60,7 +60,9 @@ pub(crate) fn coordinator_write(failure: &CoordinatorAppendFailure) -> WriteErro
             AppendFailure::NotEnoughReplicas | AppendFailure::NotEnoughReplicasAfterAppend => {
                 WriteError::NotEnoughReplicas
             }
-            AppendFailure::Log(AppendError::Offline | AppendError::Disk(_)) => WriteError::Storage,
+            AppendFailure::Log(
+                AppendError::Offline | AppendError::Disk(_) | AppendError::NoRoom { .. },
+            ) => WriteError::Storage,
             AppendFailure::Log(AppendError::RecordListTooLarge { .. }) => WriteError::TooLarge,
             AppendFailure::Log(
                 AppendError::InvalidProducerEpoch { .. }
@@ -112,7 +114,9 @@ pub(crate) fn append_failure(failure: &AppendFailure) -> ErrorCode {
 
 pub(crate) fn append_error(error: &AppendError) -> ErrorCode {
     match error {
-        AppendError::Offline | AppendError::Disk(_) => ErrorCode::KafkaStorageError,
+        AppendError::Offline | AppendError::Disk(_) | AppendError::NoRoom { .. } => {
+            ErrorCode::KafkaStorageError
+        }
         AppendError::RecordListTooLarge { .. } => ErrorCode::RecordListTooLarge,
         AppendError::InvalidProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
         AppendError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,

@@ -24,9 +24,6 @@ const GATHERING: Duration = Duration::from_millis(100);
 /// A log that failed is trusted again after this long, if its directory has room.
 const DISTRUST: Duration = Duration::from_secs(10);
 
-/// How much room a directory must have again: a twentieth of its volume, or this.
-const ENOUGH_ROOM: u64 = 1 << 30;
-
 /// Takes note of logs that fail.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LogTroubles {
@@ -94,7 +91,5 @@ pub(crate) fn look_after(broker: &Broker) {
 
 fn has_room(partition: &Arc<Partition>) -> bool {
     let Some(directory) = partition.log_directory() else { return false };
-    let is_enough =
-        |space: platform::disk::Space| space.usable >= ENOUGH_ROOM.min(space.total / 20);
-    !directory.is_offline() && directory.space().is_ok_and(is_enough)
+    !directory.is_offline() && directory.has_ample_room().unwrap_or_default()
 }

@@ -495,6 +495,7 @@ fn open_partitions(
             broker_id,
             max_open_files: MAX_OPEN_SEGMENTS,
             tail_cache_bytes: TAIL_CACHE_BYTES,
+            disk_reserve_bytes: config.log.disk_reserve_bytes,
         },
         clock.now(),
     )?;

@@ -68,6 +68,16 @@ pub enum AppendError {
     /// The log refuses changes since a write failed, or its directory does.
     #[error("the log or its directory is offline since a write failed")]
     Offline,
+    /// The volume has no more free than what is to stay free.
+    #[error("{usable} bytes are free on the volume of {}, and barnabas.disk.reserve.bytes keeps {kept} of them: delete something, or make it larger", path.display())]
+    NoRoom {
+        /// The log directory.
+        path: PathBuf,
+        /// What the broker could use, in bytes.
+        usable: u64,
+        /// What is to stay free, in bytes.
+        kept: u64,
+    },
     /// The batches of one append are larger than a segment.
     #[error("{size} bytes of batches do not fit a segment of {segment_bytes} bytes")]
     RecordListTooLarge {

@@ -22,6 +22,7 @@ mod entry_file;
 mod error;
 mod files;
 mod flush;
+mod headroom;
 pub mod inspect;
 mod leader_epochs;
 mod log_config;

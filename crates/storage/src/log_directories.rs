@@ -11,9 +11,10 @@ use crate::checkpoint::{self, Durability};
 use crate::continuity::{self, Record};
 use crate::deletions::Deletions;
 use crate::directory_name::{self, DirectoryName};
-use crate::error::{DiskError, LogError};
+use crate::error::{AppendError, DiskError, LogError};
 use crate::files::{FileCache, lock};
 use crate::flush::FlushWork;
+use crate::headroom::{Headroom, Shortage};
 use crate::log_config::LogConfig;
 use crate::meta_properties::MetaProperties;
 use crate::partition_log::{ClosedLog, PartitionLog};
@@ -47,6 +48,9 @@ pub struct LogDirectoriesConfig {
     pub max_open_files: usize,
     /// Bytes of recent batches that are kept in memory, over all logs.
     pub tail_cache_bytes: usize,
+    /// `barnabas.disk.reserve.bytes`: what stays free of each directory's volume; `None` for the smaller of 1 GiB and
+    /// a twentieth of it.
+    pub disk_reserve_bytes: Option<u64>,
 }
 
 /// Why the log directories cannot be used. Each message names the directory and the remedy.
@@ -118,6 +122,7 @@ pub struct LogDirectory {
     path: PathBuf,
     shared: Arc<Shared>,
     offline: AtomicBool,
+    headroom: Headroom,
     /// Given up when the directory goes offline or is closed.
     lock: Mutex<Option<Box<dyn Lock>>>,
     meta: Mutex<MetaProperties>,
@@ -167,6 +172,26 @@ impl LogDirectory {
     /// The disk's.
     pub fn space(&self) -> io::Result<Space> {
         self.shared.disk.space(&self.path)
+    }
+
+    /// Whether there is room enough for a log that was without any to be used again.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn has_ample_room(&self) -> io::Result<bool> {
+        Ok(self.headroom.is_ample(self.space()?))
+    }
+
+    /// Takes `bytes` of the room for appends.
+    ///
+    /// # Errors
+    /// [`AppendError::NoRoom`].
+    pub(crate) fn take_room(&self, bytes: u64) -> Result<(), AppendError> {
+        let taken = self.headroom.take(bytes, &self.path, || self.space());
+        taken.map_err(|Shortage { usable, kept }| {
+            let path = self.path.clone();
+            AppendError::NoRoom { path, usable, kept }
+        })
     }
 
     /// How many logs it has.
@@ -405,6 +430,7 @@ impl LogDirectories {
                     path: path.clone(),
                     shared: Arc::clone(&shared),
                     offline: AtomicBool::new(false),
+                    headroom: Headroom::new(config.disk_reserve_bytes),
                     lock: Mutex::default(),
                     meta: Mutex::default(),
                     logs: Mutex::default(),

@@ -64,6 +64,7 @@ fn start(disk: &MemoryDisk) -> (LogDirectories, ClosedLog) {
         broker_id: BrokerId(1),
         max_open_files: 3,
         tail_cache_bytes: 0,
+        disk_reserve_bytes: Some(0),
     };
     let random = Arc::new(SeededRandom::new(1));
     let (directories, mut closed) =

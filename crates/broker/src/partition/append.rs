@@ -284,6 +284,10 @@ impl Partition {
                 if matches!(failure, AppendError::Disk(_)) {
                     self.storage_failed(&failure);
                 }
+                if matches!(failure, AppendError::NoRoom { .. }) {
+                    // Its directory says so once, for all logs in it.
+                    self.note_failure();
+                }
                 return Err(failure.into());
             }
         };

@@ -264,6 +264,10 @@ impl Partition {
                 self.storage_failed(&failure);
                 return Err(self.unusable(guard));
             }
+            Err(AppendError::NoRoom { .. }) => {
+                self.note_failure();
+                return Err(self.unusable(guard));
+            }
             Err(failure) => return Err(FollowFailure::Refused(failure)),
         };
         guard.work.get_or_insert_default().is_writing = true;

@@ -52,6 +52,7 @@ impl World {
             broker_id: BrokerId(0),
             max_open_files: 100,
             tail_cache_bytes: 1 << 20,
+            disk_reserve_bytes: Some(0),
         };
         let random = Arc::new(SeededRandom::new(1));
         let (logs, found) = LogDirectories::open(shared, random, config, clock.now()).unwrap();

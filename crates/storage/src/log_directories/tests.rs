@@ -21,6 +21,7 @@ fn try_start(
         broker_id: BrokerId(broker_id),
         max_open_files: 100,
         tail_cache_bytes: 1 << 20,
+        disk_reserve_bytes: Some(0),
     };
     LogDirectories::open(
         Arc::clone(disk),

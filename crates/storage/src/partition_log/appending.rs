@@ -167,6 +167,7 @@ impl PartitionLog {
                 segment_bytes: self.config.segment_bytes,
             });
         }
+        self.log_directory.take_room(incoming.size)?;
         let first_offset = first.1.base_offset;
         // Of message sets the first offset is not known: leave room for as many as there can be.
         let new_base = match first.0.base_offset {

@@ -30,11 +30,17 @@ impl Broker {
     }
 
     fn try_start(disk: &MemoryDisk) -> Result<Self, StartError> {
+        Self::with_reserve(disk, 0)
+    }
+
+    /// A broker that keeps so many bytes free.
+    fn with_reserve(disk: &MemoryDisk, reserve: u64) -> Result<Self, StartError> {
         let config = LogDirectoriesConfig {
             paths: vec!["/data".into()],
             broker_id: BrokerId(1),
             max_open_files: 100,
             tail_cache_bytes: 1 << 20,
+            disk_reserve_bytes: Some(reserve),
         };
         let (directories, closed) = LogDirectories::open(
             Arc::new(disk.clone()),
@@ -321,6 +327,36 @@ fn all_batches_that_were_in_flight_are_known_after_every_kind_of_restart() {
 }
 
 #[test]
+fn appends_leave_the_reserve_free_and_the_rest_of_the_broker_may_use_it() {
+    const RESERVE: u64 = 10_000;
+    let disk = MemoryDisk::new();
+    disk.set_capacity(Some(20_000));
+    let broker = Broker::with_reserve(&disk, RESERVE).unwrap();
+    let mut log = broker.create(small());
+    let mut acknowledged = Vec::new();
+    let refusal = loop {
+        match try_append(&mut log, batch(&["value"], None)) {
+            Ok(_) => acknowledged.push("value"),
+            Err(refusal) => break refusal,
+        }
+    };
+    assert!(refusal.contains("NoRoom"), "{refusal}");
+    assert!(acknowledged.len() > 10, "there was room for more than {}", acknowledged.len());
+    assert!(20_000 - disk.used() >= RESERVE, "{} of 20000 bytes are used", disk.used());
+    assert!(!log.is_offline(), "nothing failed");
+    assert_eq!(values(&log), acknowledged);
+    broker.directories.write_checkpoints();
+
+    drop((log, broker));
+    let mut again = Broker::with_reserve(&disk, RESERVE).unwrap();
+    let mut log = again.open(small());
+    assert_eq!(values(&log), acknowledged);
+    try_append(&mut log, batch(&["value"], None)).unwrap_err();
+    disk.set_capacity(Some(30_000));
+    try_append(&mut log, batch(&["value"], None)).unwrap();
+}
+
+#[test]
 fn a_retry_after_a_failed_write_is_never_a_duplicate() {
     for k in 0..200 {
         write_through_a_fault(k, WriteFault::Fails);
@@ -436,6 +472,7 @@ fn what_was_flushed_survives_every_crash() {
                 broker_id: BrokerId(1),
                 max_open_files: 4,
                 tail_cache_bytes: 0,
+                disk_reserve_bytes: Some(0),
             };
             let random = Arc::new(SeededRandom::new(1));
             let (directories, _) =

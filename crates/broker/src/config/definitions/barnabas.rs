@@ -7,6 +7,12 @@ pub(super) const AREA: Area = Area {
     title: "Keys of our own",
     introduction: "What Kafka has no key for. Kafka itself would ignore them with a warning.",
     definitions: definitions! {
+        /// What stays free of each log directory's volume, in bytes; -1 for 1 GiB or a twentieth of the volume, whichever is
+        /// less. Produced records that would take of it are refused with KAFKA_STORAGE_ERROR, and leadership goes to a replica
+        /// in sync that has room, while reads, deletion, retention, compaction and the broker's own files go on. Kafka writes
+        /// until nothing is free, takes the log directory offline and does not start again.
+        "barnabas.disk.reserve.bytes": Long = Some("-1"), AtLeast(-1), Medium, ReadOnly, Honoured, ours;
+
         /// Whether a broker whose process has ended is replaced at once instead of when its session has expired: the controller
         /// removes its registration if the controller and another broker had connections to it, all of them were closed, and
         /// its port refuses new ones. Acted on only if no unclean election comes of it. Needs

@@ -24,6 +24,8 @@ pub struct LogSettings {
     pub directory_failure_timeout: Duration,
     /// The compaction settings.
     pub cleaner: CleanerSettings,
+    /// `barnabas.disk.reserve.bytes`; `None` to go by the volume's size.
+    pub disk_reserve_bytes: Option<u64>,
     /// `barnabas.record.validation`
     pub record_validation: RecordValidation,
 }
@@ -80,6 +82,7 @@ impl LogSettings {
                 dedupe_buffer_load_factor: values.f64("log.cleaner.io.buffer.load.factor"),
                 backoff: values.millis("log.cleaner.backoff.ms"),
             },
+            disk_reserve_bytes: u64::try_from(values.i64("barnabas.disk.reserve.bytes")).ok(),
             record_validation: match values.text("barnabas.record.validation").as_deref() {
                 Some("headers") => RecordValidation::Headers,
                 _ => RecordValidation::Full,
