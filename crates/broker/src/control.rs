@@ -11,7 +11,7 @@ use crate::groups::OFFSETS_TOPIC;
 use crate::handlers::list_offsets;
 use crate::partition::{Assignment, PartitionSettings};
 use controller::{ConfigListener, ConfigReader, ControlRequest, ControlResponse};
-use controller::{ControllerHandle, NoAnswer, validate_topic_name};
+use controller::{ControllerHandle, EpochRecord, NoAnswer, validate_topic_name};
 use metadata::{BrokerImage, ConfigChange, ConfigEntity, Endpoint, MetadataDelta};
 use metadata::{PartitionDelta, PartitionImage, SecurityProtocol, TopicDelta};
 use model::{
@@ -57,6 +57,8 @@ pub(crate) struct Control {
     configs: OnceLock<ConfigReader>,
     /// The highest controller epoch that was seen. Held while a request is carried out: one at a time.
     highest: AsyncMutex<ControllerEpoch>,
+    /// Remembers it across restarts; there once the broker has joined its cluster.
+    epochs: OnceLock<Arc<dyn EpochRecord>>,
     /// Whether the store had topics when this broker joined: then clients wait until it knows them.
     expects_topics: AtomicBool,
 }
@@ -70,6 +72,11 @@ impl Control {
     /// From now on settings can be looked up.
     pub(crate) fn set_config_reader(&self, configs: ConfigReader) {
         assert!(self.configs.set(configs).is_ok(), "a broker joins its cluster once");
+    }
+
+    /// From now on no controller counts that is older than what `epochs` remembers, and later ones are remembered there.
+    pub(crate) fn remember_epochs(&self, epochs: Arc<dyn EpochRecord>) {
+        assert!(self.epochs.set(epochs).is_ok(), "a broker joins its cluster once");
     }
 }
 
@@ -167,11 +174,22 @@ fn refusal(
         return Some(ErrorCode::UnknownServerError);
     }
     let epoch = ControllerEpoch(epoch);
-    if epoch < *highest {
-        warn!(controller, epoch = epoch.0, newest = highest.0, "a controller of the past speaks");
+    let remembered = broker.told.epochs.get();
+    let newest = remembered.map_or(*highest, |epochs| epochs.highest().max(*highest));
+    if epoch < newest {
+        warn!(
+            controller,
+            epoch = epoch.0,
+            newest = newest.0,
+            "a controller of the past speaks; or the store was restored from an old copy, and /controller_epoch must be raised"
+        );
         return Some(ErrorCode::StaleControllerEpoch);
     }
     *highest = epoch;
+    // Before anything is done in it, so that it is never forgotten.
+    if let Some(epochs) = remembered {
+        epochs.raise(epoch);
+    }
     None
 }
 

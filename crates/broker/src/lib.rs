@@ -11,6 +11,7 @@ pub mod config;
 pub mod connection;
 mod control;
 pub mod dispatch;
+mod epoch_file;
 mod error_codes;
 mod fetch_session;
 mod groups;

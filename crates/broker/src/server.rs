@@ -8,6 +8,7 @@ use crate::config::{
     self, BrokerConfig, ConfigError, DefinedRules, ReplicaPlacement, ZooKeeperSettings,
 };
 use crate::control::{Control, DynamicSettings};
+use crate::epoch_file::EpochFile;
 use crate::fetch_session::FetchSessions;
 use crate::groups::Groups;
 use crate::inbox::{Inbox, News};
@@ -607,6 +608,9 @@ impl<'a> Start<'a> {
         partitions.environment().logs.set_cluster_id(membership.cluster_id())?;
         let sessions = SessionFile::new(Arc::clone(disk), self.first_directory());
         membership.remember_sessions(Arc::new(sessions));
+        let directory = self.first_directory();
+        let epochs = EpochFile::open(Arc::clone(disk), directory, membership.cluster_id());
+        membership.remember_epochs(Arc::new(epochs));
         Ok((partitions, Some(store), membership))
     }
 
@@ -675,8 +679,10 @@ fn start_controller(
         fast_failure_detection: config.replication.fast_failure_detection,
         log_doubt: log_doubt(&broker.partitions.environment().logs),
         unclean_restart_wait: config.controller.unclean_restart_wait,
+        reconcile_interval: config.controller.reconcile_interval,
     };
     broker.told.set_config_reader(membership.config_reader());
+    broker.told.remember_epochs(membership.epoch_record());
     broker.partitions.environment().lease.set_session(membership.session_reader());
     broker.told.expect_topics(control.handle.block_on(membership.has_topics())?);
     let rules = {

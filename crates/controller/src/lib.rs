@@ -15,6 +15,7 @@ mod channel;
 mod config_edits;
 mod context;
 mod driver;
+mod epoch_record;
 mod handle;
 mod import;
 mod membership;
@@ -38,6 +39,7 @@ pub use channel::{
 };
 pub use context::LogDoubt;
 pub use driver::Driver;
+pub use epoch_record::{EpochRecord, NoEpochRecord};
 pub use handle::ControllerHandle;
 pub use import::{ImportError, Imported, ImportedTopic};
 pub use membership::{ClusterView, ConfigReader, ControllerError, ControllerSettings, Membership};

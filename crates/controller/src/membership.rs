@@ -1,13 +1,13 @@
 //! A broker's first steps on the store: the paths that every broker creates, and the cluster's id.
 
 use crate::driver::{Driver, DriverParts};
-use crate::{ConfigListener, ConfigRules, ControlChannels, ControllerHandle, NoSessionRecord};
-use crate::{LogDoubt, Placement, SessionRecord, znodes};
+use crate::{ConfigListener, ConfigRules, ControlChannels, ControllerHandle, EpochRecord};
+use crate::{LogDoubt, NoEpochRecord, NoSessionRecord, Placement, SessionRecord, znodes};
 use coordination::{
     CreateMode, Events, Lease, Op, Read, ReadResult, SessionHandle, Store, StoreError,
 };
 use metadata::{BrokerImage, ConfigEntity};
-use model::{BrokerEpoch, BrokerId, TopicName, TopicPartition};
+use model::{BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition};
 use platform::{Clock, Random};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -44,6 +44,20 @@ pub enum ControllerError {
          again with the same file"
     )]
     ImportUnfinished,
+    /// Controllers were elected that the store does not know of.
+    #[error(
+        "/controller_epoch is {store} in the store, and this broker has seen {seen}: the store was restored from an old \
+         copy. Start its servers from a newer one; or, if there is none, stop all brokers and raise what only grows, by \
+         zookeeper-shell: set /controller_epoch {seen} (the highest number that any broker names), and \
+         create {} 1000 (more than there were elections of a partition's leader since the copy)",
+        znodes::RAISE_LEADER_EPOCHS
+    )]
+    StoreIsOld {
+        /// What the store says.
+        store: ControllerEpoch,
+        /// What this broker remembers.
+        seen: ControllerEpoch,
+    },
     /// A node does not hold what it should.
     #[error("the store's node {0} cannot be read")]
     Malformed(&'static str),
@@ -78,6 +92,8 @@ pub struct ControllerSettings {
     pub log_doubt: Option<LogDoubt>,
     /// `barnabas.unclean.restart.wait.ms`
     pub unclean_restart_wait: Duration,
+    /// `barnabas.controller.reconcile.interval.ms`; `None`: never.
+    pub reconcile_interval: Option<Duration>,
 }
 
 /// What the driver works with.
@@ -123,6 +139,7 @@ pub struct Membership {
     events: Events,
     cluster_id: String,
     session_record: Arc<dyn SessionRecord>,
+    epoch_record: Arc<dyn EpochRecord>,
 }
 
 impl Membership {
@@ -140,12 +157,24 @@ impl Membership {
         let cluster_id = cluster_id(&session, proposed).await?;
         let session_record = Arc::new(NoSessionRecord);
         let current = Arc::new(Mutex::new(session.clone()));
-        Ok(Self { store, session, current, events, cluster_id, session_record })
+        let epoch_record = Arc::new(NoEpochRecord);
+        Ok(Self { store, session, current, events, cluster_id, session_record, epoch_record })
     }
 
     /// Remembers in `record` which sessions this broker registers with.
     pub fn remember_sessions(&mut self, record: Arc<dyn SessionRecord>) {
         self.session_record = record;
+    }
+
+    /// Remembers in `record` which controller epochs this broker has seen.
+    pub fn remember_epochs(&mut self, record: Arc<dyn EpochRecord>) {
+        self.epoch_record = record;
+    }
+
+    /// Where the controller epochs are that this broker has seen.
+    #[must_use]
+    pub fn epoch_record(&self) -> Arc<dyn EpochRecord> {
+        Arc::clone(&self.epoch_record)
     }
 
     /// An id that no broker of the cluster has or had, above `reserved` (`reserved.broker.max.id`).
@@ -197,7 +226,7 @@ impl Membership {
     /// Dynamic broker settings have been told to [`Surroundings::configs`] when this returns.
     ///
     /// # Errors
-    /// The store's, or [`ControllerError::IdTaken`].
+    /// The store's, [`ControllerError::IdTaken`], [`ControllerError::AddressTaken`] or [`ControllerError::StoreIsOld`].
     pub async fn start(
         self,
         settings: ControllerSettings,
@@ -213,6 +242,7 @@ impl Membership {
             settings,
             surroundings,
             session_record: self.session_record,
+            epoch_record: self.epoch_record,
         };
         Ok((handle, Driver::start(parts).await?))
     }
@@ -333,21 +363,49 @@ impl ConfigReader {
     }
 }
 
-/// The settings of each of `entities`, in order. What cannot be read counts as none set.
+/// What goes for a topic whose settings cannot be read: whatever they say, nothing is deleted and nothing lost.
+const UNREADABLE: [(&str, &str); 3] = [
+    ("retention.ms", "-1"),
+    ("retention.bytes", "-1"),
+    ("unclean.leader.election.enable", "false"),
+];
+
+/// The settings of each of `entities`, in order. Topics whose settings cannot be read keep all that they have.
 pub(crate) async fn read_configs(
     session: &SessionHandle,
     entities: &[ConfigEntity],
 ) -> Result<Vec<BTreeMap<String, String>>, StoreError> {
+    let found = try_read_configs(session, entities).await?;
+    let or_safe = |(entity, configs): (&ConfigEntity, Option<_>)| {
+        configs.unwrap_or_else(|| match entity {
+            ConfigEntity::Topic(_) => {
+                UNREADABLE.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+            }
+            ConfigEntity::Broker(_) | ConfigEntity::AllBrokers | ConfigEntity::ClientMetrics(_) => {
+                BTreeMap::new()
+            }
+        })
+    };
+    Ok(entities.iter().zip(found).map(or_safe).collect())
+}
+
+/// The settings of each of `entities`, in order; `None` for those that cannot be read.
+pub(crate) async fn try_read_configs(
+    session: &SessionHandle,
+    entities: &[ConfigEntity],
+) -> Result<Vec<Option<BTreeMap<String, String>>>, StoreError> {
     let reads = entities.iter().map(|entity| Read::data(znodes::config_path(entity))).collect();
     let found = session.read_all(reads).await?;
     let configs = entities.iter().zip(found).map(|(entity, found)| match found {
         Ok(ReadResult::Data(data, _)) => {
-            znodes::parse_config(data.as_deref()).unwrap_or_else(|| {
-                tracing::warn!(?entity, "its settings in the store cannot be read");
-                BTreeMap::new()
-            })
+            let configs = znodes::parse_config(data.as_deref());
+            if configs.is_none() {
+                let node = znodes::config_path(entity);
+                tracing::warn!(node, "these settings cannot be read and are left alone");
+            }
+            configs
         }
-        Ok(ReadResult::Exists(_) | ReadResult::Children(..)) | Err(_) => BTreeMap::new(),
+        Ok(ReadResult::Exists(_) | ReadResult::Children(..)) | Err(_) => Some(BTreeMap::new()),
     });
     Ok(configs.collect())
 }

@@ -44,6 +44,10 @@ pub(crate) const IMPORTING: &str = "/barnabas/importing";
 /// Made when metadata of another store have been written, after everything else of them. Ours.
 pub(crate) const IMPORTED: &str = "/barnabas/imported";
 
+/// By how much the next controller is to raise every leader epoch; an operator makes it when the store was restored
+/// from an old copy, and it goes when that is done. Ours.
+pub(crate) const RAISE_LEADER_EPOCHS: &str = "/barnabas/raise_leader_epochs";
+
 /// Its version counts the broker ids that were generated.
 pub(crate) const BROKER_ID_SEQUENCE: &str = "/brokers/seqid";
 
@@ -103,6 +107,17 @@ pub(crate) fn state_path(topic: &str, partition: i32) -> String {
 
 pub(crate) fn delete_topic_path(topic: &str) -> String {
     format!("{DELETE_TOPICS}/{topic}")
+}
+
+/// The partition whose state is at `path`, relative to [`TOPICS`].
+pub(crate) fn partition_of_state(path: &str) -> Option<TopicPartition> {
+    let (topic, index) = path.strip_suffix("/state")?.split_once("/partitions/")?;
+    Some(TopicPartition::new(topic, index.parse().ok()?))
+}
+
+/// Which change of settings a child of [`CONFIG_CHANGES`] announces; they are counted.
+pub(crate) fn config_change_number(name: &str) -> Option<u32> {
+    name.strip_prefix(CONFIG_CHANGE_PREFIX)?.parse().ok()
 }
 
 /// `topics/t`, `brokers/1`, `brokers/<default>`: below `/config`, and in change notifications.
@@ -376,7 +391,8 @@ pub(crate) fn parse_topic(data: &[u8]) -> Option<TopicNode> {
     }
     let node: Read = from_json(data)?;
     Some(TopicNode {
-        id: node.topic_id.and_then(|id| id.parse().ok()),
+        // One that is none must not be taken for one that is missing, and be replaced.
+        id: node.topic_id.map(|id| id.parse()).transpose().ok()?,
         partitions: cooked(node.partitions),
         adding: cooked(node.adding_replicas),
         removing: cooked(node.removing_replicas),

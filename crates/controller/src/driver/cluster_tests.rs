@@ -24,6 +24,7 @@ use protocol::messages::{
 };
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 
 /// How many more writes a broker may make before it freezes; none: any number.
 type Budget = Arc<Mutex<Option<usize>>>;
@@ -36,7 +37,11 @@ struct Mortal {
     sessions: Arc<Mutex<Vec<SessionHandle>>>,
     watched: Watched,
     away: Away,
+    deaf: Deaf,
 }
+
+/// Whether the events of watches are swallowed.
+type Deaf = Arc<AtomicBool>;
 
 /// How long the store is away for a broker that wants a new session.
 type Away = Arc<Mutex<Duration>>;
@@ -57,9 +62,21 @@ impl Store for Mortal {
         let (budget, sessions) = (Arc::clone(&self.budget), Arc::clone(&self.sessions));
         let watched = Arc::clone(&self.watched);
         let away = *self.away.lock().unwrap();
+        let deaf = Arc::clone(&self.deaf);
         Box::pin(async move {
             tokio::time::sleep(away).await;
-            let (session, events) = store.open_session().await?;
+            let (session, mut events) = store.open_session().await?;
+            let (heard, told) = tokio::sync::mpsc::unbounded_channel();
+            tokio::spawn(async move {
+                while let Some(event) = events.recv().await {
+                    let is_swallowed = matches!(event, Event::Watched(..));
+                    if !(is_swallowed && deaf.load(Ordering::Relaxed)) && heard.send(event).is_err()
+                    {
+                        break;
+                    }
+                }
+            });
+            let events = told;
             sessions.lock().unwrap().push(session.clone());
             let session = MortalSession { session: Arc::new(session), budget, watched };
             Ok((SessionHandle::new(Arc::new(session)), events))
@@ -247,6 +264,7 @@ struct Member {
     sessions: Arc<Mutex<Vec<SessionHandle>>>,
     watched: Watched,
     away: Away,
+    deaf: Deaf,
 }
 
 struct Cluster {
@@ -254,6 +272,25 @@ struct Cluster {
     observer: SessionHandle,
     members: BTreeMap<i32, Member>,
     told: Brokers,
+    /// What each broker's disk remembers.
+    epochs: BTreeMap<i32, Arc<Epochs>>,
+}
+
+/// `barnabas.controller.reconcile.interval.ms`
+const RECONCILE: Duration = Duration::from_secs(300);
+
+#[derive(Debug, Default)]
+struct Epochs(Mutex<ControllerEpoch>);
+
+impl EpochRecord for Epochs {
+    fn highest(&self) -> ControllerEpoch {
+        *self.0.lock().unwrap()
+    }
+
+    fn raise(&self, epoch: ControllerEpoch) {
+        let mut highest = self.0.lock().unwrap();
+        *highest = epoch.max(*highest);
+    }
 }
 
 impl Cluster {
@@ -263,7 +300,8 @@ impl Cluster {
         let store = Arc::new(LocalStore::open_inline(disk, Path::new("/s"), clock).unwrap());
         let (observer, _) = store.open_session().await.unwrap();
         let told = Brokers::default();
-        let mut cluster = Self { store, observer, members: BTreeMap::new(), told };
+        let mut cluster =
+            Self { store, observer, members: BTreeMap::new(), told, epochs: BTreeMap::new() };
         for id in ids {
             cluster.join(id).await;
         }
@@ -290,14 +328,18 @@ impl Cluster {
     ) -> Result<(), ControllerError> {
         let (budget, sessions) = (Budget::default(), Arc::<Mutex<Vec<_>>>::default());
         let (watched, away) = (Watched::default(), Away::default());
+        let deaf = Deaf::default();
         let store = Mortal {
             store: Arc::clone(&self.store),
             budget: Arc::clone(&budget),
             sessions: Arc::clone(&sessions),
             watched: Arc::clone(&watched),
             away: Arc::clone(&away),
+            deaf: Arc::clone(&deaf),
         };
-        let member = Membership::join(Arc::new(store), "1D3O7chIQLG42yUhs9jUKw").await.unwrap();
+        let mut member = Membership::join(Arc::new(store), "1D3O7chIQLG42yUhs9jUKw").await.unwrap();
+        let epochs = self.epochs.entry(id).or_default();
+        member.remember_epochs(Arc::clone(epochs) as Arc<dyn EpochRecord>);
         let broker = BrokerImage { id: BrokerId(id), rack: None, endpoints: vec![endpoint(port)] };
         let settings = ControllerSettings {
             broker,
@@ -313,6 +355,7 @@ impl Cluster {
             fast_failure_detection: true,
             log_doubt,
             unclean_restart_wait: Duration::from_secs(300),
+            reconcile_interval: Some(RECONCILE),
         };
         let surroundings = Surroundings {
             channels: Arc::new(self.told.clone()),
@@ -328,7 +371,7 @@ impl Cluster {
         let task = tokio::spawn(async move {
             driver.run().await.unwrap();
         });
-        self.members.insert(id, Member { handle, task, budget, sessions, watched, away });
+        self.members.insert(id, Member { handle, task, budget, sessions, watched, away, deaf });
         Ok(())
     }
 
@@ -1071,6 +1114,172 @@ async fn a_state_that_cannot_be_read_is_never_overwritten() {
     let led = async || cluster.led("t", 1).await.unwrap();
     until(async || led().await.2.len() == 1).await;
     assert_eq!(cluster.text(&path).await.as_deref(), Some("junk"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_read_is_taken_up_when_it_is_mended() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[1, 2], &[1, 2]]).await;
+    let state = znodes::state_path("t", 0);
+    let good = cluster.text(&state).await.unwrap();
+    let topic = r#"{"partitions":{"0":[1]},"topic_id":"no id","adding_replicas":{},"removing_replicas":{},"version":3}"#;
+    let new = Some(topic.to_owned().into());
+    cluster.observer.create("/brokers/topics/new", new, CreateMode::Persistent).await.unwrap();
+    cluster.observer.set(&state, r#"{"leader":1}"#, Option::None).await.unwrap();
+    // Another controller finds both.
+    cluster.kill(0).await;
+    until(async || cluster.controller().await.is_some()).await;
+    cluster.create("fine", &[&[1, 2]]).await;
+    assert_eq!(cluster.text("/brokers/topics/new").await.as_deref(), Some(topic));
+    assert_eq!(cluster.text(&state).await.as_deref(), Some(r#"{"leader":1}"#));
+    cluster.take_told();
+    cluster.observer.set(&state, good, Option::None).await.unwrap();
+    until(async || {
+        let leads = |(to, request): &(BrokerId, ControlRequest)| {
+            to.0 == 1
+                && matches!(request, ControlRequest::LeaderAndIsr(lead) if lead.topic_states.iter()
+                    .any(|topic| &*topic.topic_name == "t" && topic.partition_states.iter().any(|p| p.partition_index == 0)))
+        };
+        cluster.told.0.lock().unwrap().iter().any(leads)
+    })
+    .await;
+    let id = cluster.topic_id("t").await.to_string();
+    let mended = topic.replace("no id", &id.replace(&id[..4], "AAAA"));
+    cluster.observer.set("/brokers/topics/new", mended, Option::None).await.unwrap();
+    until(async || cluster.led("new", 0).await == Some((1, 0, vec![1]))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_whose_node_became_junk_is_not_overwritten() {
+    let cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[1, 2]]).await;
+    cluster.observer.set("/brokers/topics/t", "junk", Option::None).await.unwrap();
+    let refused = Err(ErrorCode::UnknownServerError);
+    assert_eq!(cluster.reassign("t", Some(&[0, 1])).await, refused);
+    let new = NewPartitions { topic: "t".into(), total: 2, assignments: Some(vec![vec![1]]) };
+    let id = cluster.controller().await.unwrap();
+    let mut grown = cluster.handle(id).create_partitions(vec![new], SOON, false).await;
+    assert!(grown.remove(0).1.is_err());
+    assert_eq!(cluster.text("/brokers/topics/t").await.as_deref(), Some("junk"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lost_events_would_have_told_is_found_by_comparing() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[1, 2], &[2, 1]]).await;
+    cluster.create("grows", &[&[1]]).await;
+    cluster.create("doomed", &[&[1]]).await;
+    assert_eq!(cluster.controller().await, Some(0));
+    // The controller looks after what it has just made itself.
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    for member in cluster.members.values() {
+        member.deaf.store(true, Ordering::Relaxed);
+    }
+    cluster.try_join(3, 9093, Option::None).await.unwrap();
+    cluster.members[&3].deaf.store(true, Ordering::Relaxed);
+    cluster.kill(2).await;
+    let topic =
+        r#"{"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{},"version":3}"#;
+    let create = async |path: &str, data: &str| {
+        let data = Some(data.to_owned().into());
+        cluster.observer.create(path, data, CreateMode::Persistent).await.unwrap();
+    };
+    create("/brokers/topics/new", topic).await;
+    create("/admin/delete_topics/doomed", "").await;
+    let grown = cluster.text("/brokers/topics/grows").await.unwrap();
+    let grown = grown.replace(r#""0":[1]"#, r#""0":[1],"1":[1]"#);
+    cluster.observer.set("/brokers/topics/grows", grown, Option::None).await.unwrap();
+    // A leader of old that writes its state itself, without a word to the controller.
+    let (mut state, _) = cluster.state("t", 0).await.unwrap();
+    state.isr = vec![BrokerId(1)];
+    let path = znodes::state_path("t", 0);
+    cluster.observer.set(&path, znodes::state(&state), Option::None).await.unwrap();
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(cluster.led("t", 1).await.unwrap().0, 2, "nobody has heard that 2 is gone");
+    assert!(cluster.led("new", 0).await.is_none() && cluster.led("grows", 1).await.is_none());
+    cluster.take_told();
+    tokio::time::advance(RECONCILE).await;
+    let is_taken_up = async || {
+        cluster.led("t", 1).await.unwrap().0 == 1
+            && cluster.led("new", 0).await == Some((1, 0, vec![1]))
+            && cluster.led("grows", 1).await == Some((1, 0, vec![1]))
+            && cluster.text("/brokers/topics/doomed").await.is_none()
+    };
+    until(is_taken_up).await;
+    cluster.hears_of(1, 3).await;
+    // From here on it goes by the state that it had not heard of.
+    assert_eq!(cluster.alter_isr("t", 0, &[1]).await, code(ErrorCode::None));
+    // Nor had the others heard that the controller is gone.
+    cluster.kill(0).await;
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(cluster.controller().await, Option::None);
+    tokio::time::advance(RECONCILE).await;
+    until(async || cluster.controller().await.is_some()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_restored_from_an_old_copy_is_not_led_by_who_knows_better() {
+    let mut cluster = Cluster::start(0..=1).await;
+    cluster.create("t", &[&[1, 0]]).await;
+    cluster.kill(0).await;
+    until(async || cluster.text("/controller_epoch").await.as_deref() == Some("2")).await;
+    cluster.join(0).await;
+    // 0 has seen what it led in; 1 leads.
+    cluster.epochs[&0].raise(ControllerEpoch(2));
+    cluster.observer.set("/controller_epoch", "1", Option::None).await.unwrap();
+    cluster.observer.delete("/controller", Option::None).await.unwrap();
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(cluster.controller().await, Option::None);
+    cluster.kill(0).await;
+    let refused = cluster.try_join(0, 9090, Option::None).await.unwrap_err();
+    let (store, seen) = (ControllerEpoch(1), ControllerEpoch(2));
+    assert!(
+        matches!(refused, ControllerError::StoreIsOld { store: s, seen: n } if (s, n) == (store, seen)),
+        "{refused}"
+    );
+    assert!(refused.to_string().contains("set /controller_epoch 2"), "{refused}");
+    cluster.observer.delete("/controller_epoch", Option::None).await.unwrap();
+    let refused = cluster.try_join(0, 9090, Option::None).await.unwrap_err();
+    assert!(matches!(refused, ControllerError::StoreIsOld { .. }), "{refused}");
+    let create = async |path: &str, data: &'static str| {
+        cluster.observer.create(path, Some(data.into()), CreateMode::Persistent).await.unwrap();
+    };
+    create("/controller_epoch", "2").await;
+    create("/barnabas/raise_leader_epochs", "1000").await;
+    cluster.try_join(0, 9090, Option::None).await.unwrap();
+    later(async || cluster.controller().await.is_some()).await;
+    assert_eq!(cluster.text("/controller_epoch").await.as_deref(), Some("3"));
+    later(async || cluster.text("/barnabas/raise_leader_epochs").await.is_none()).await;
+    assert!(cluster.led("t", 0).await.is_some_and(|(_, epoch, _)| epoch >= 1000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_election_that_something_hinders_is_held_when_it_is_removed() {
+    let cluster = Cluster::start(0..=1).await;
+    cluster.observer.set("/controller_epoch", "junk", Option::None).await.unwrap();
+    cluster.observer.delete("/controller", Option::None).await.unwrap();
+    let in_the_way = Some("junk".into());
+    cluster.observer.create("/controller", in_the_way, CreateMode::Persistent).await.unwrap();
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(cluster.text("/controller").await.as_deref(), Some("junk"));
+    cluster.observer.delete("/controller", Option::None).await.unwrap();
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(cluster.text("/controller_epoch").await.as_deref(), Some("junk"));
+    cluster.observer.set("/controller_epoch", "7", Option::None).await.unwrap();
+    later(async || cluster.controller().await.is_some()).await;
+    assert_eq!(cluster.text("/controller_epoch").await.as_deref(), Some("8"));
 }
 
 #[tokio::test(start_paused = true)]

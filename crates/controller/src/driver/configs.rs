@@ -1,7 +1,7 @@
 //! Dynamic settings: altering them (any broker may) and hearing of alterations.
 
 use super::*;
-use crate::membership::read_configs;
+use crate::membership::{read_configs, try_read_configs};
 use crate::{ConfigAlteration, ConfigEdit, ProducerIdBlock, config_edits};
 use coordination::CreateMode;
 use metadata::{ConfigChange, ConfigEntity};
@@ -62,11 +62,12 @@ impl Driver {
         }
     }
 
-    /// Reads an entity's settings and goes by them.
+    /// Reads an entity's settings and goes by them. What cannot be read changes nothing.
     async fn apply_config(&mut self, entity: ConfigEntity) -> Result<(), StoreError> {
-        let configs = read_configs(&self.session, std::slice::from_ref(&entity)).await?;
-        let configs = configs.into_iter().next().unwrap_or_default();
-        self.announce(ConfigChange { entity, configs });
+        let configs = try_read_configs(&self.session, std::slice::from_ref(&entity)).await?;
+        if let Some(configs) = configs.into_iter().next().flatten() {
+            self.announce(ConfigChange { entity, configs });
+        }
         Ok(())
     }
 
@@ -163,9 +164,15 @@ impl Driver {
     ) -> Result<Result<(), StoreError>, ApiError> {
         let path = znodes::config_path(entity);
         let (before, version) = match self.session.get(&path, false).await {
-            Ok((data, stat)) => {
-                (znodes::parse_config(data.as_deref()).unwrap_or_default(), Some(stat.version))
-            }
+            Ok((data, stat)) => match znodes::parse_config(data.as_deref()) {
+                Some(configs) => (configs, Some(stat.version)),
+                // What else was set would be lost.
+                None => {
+                    let message =
+                        format!("The store's node {path} cannot be read; mend or delete it there.");
+                    return Err(ApiError::new(ErrorCode::UnknownServerError, message));
+                }
+            },
             Err(StoreError::NoNode(_)) => (BTreeMap::new(), None),
             Err(error) => return Err(store_error(&error)),
         };
@@ -226,8 +233,6 @@ impl Driver {
 
     async fn read_config_changes(&mut self) -> Result<(), StoreError> {
         let names = self.session.children(znodes::CONFIG_CHANGES, true).await?;
-        let number =
-            |name: &str| name.strip_prefix(znodes::CONFIG_CHANGE_PREFIX)?.parse::<u32>().ok();
         let path = |name: &str| format!("{}/{name}", znodes::CONFIG_CHANGES);
         let reads = names.iter().map(|name| Read::data(path(name))).collect();
         let found = self.session.read_all(reads).await?;
@@ -237,7 +242,7 @@ impl Driver {
         let mut last = self.last_config_change;
         for (name, found) in names.iter().zip(found) {
             let Ok(ReadResult::Data(data, stat)) = found else { continue };
-            let Some(number) = number(name) else { continue };
+            let Some(number) = znodes::config_change_number(name) else { continue };
             if self.last_config_change.is_none_or(|last| number > last) {
                 let entity = znodes::parse_config_change(&data.unwrap_or_default());
                 entities.extend(entity.filter(|entity| !entities.contains(entity)));

@@ -5,7 +5,7 @@ use crate::context::{Partition, State, Topic};
 use crate::znodes::StateNode;
 use coordination::{CreateMode, Stat};
 use metadata::Endpoint;
-use model::{PartitionEpoch, Timestamp, TopicId};
+use model::{LeaderEpoch, PartitionEpoch, Timestamp, TopicId};
 use platform::Random;
 
 /// A partition, what its state node is to hold, and that node's version (`None`: there is none yet).
@@ -23,6 +23,9 @@ impl Driver {
         let id = self.settings.broker.id;
         let path = znodes::broker_path(id);
         let incarnation = znodes::incarnation_path(id);
+        if let Some((store, seen)) = self.older_epoch().await? {
+            return Err(ControllerError::StoreIsOld { store, seen });
+        }
         self.doubt_unless_last().await?;
         self.remember_session();
         loop {
@@ -79,6 +82,38 @@ impl Driver {
         self.session.exists(&path, true).await?;
         tracing::info!(broker = %id, broker_epoch = %self.broker_epoch(), "registered");
         Ok(())
+    }
+
+    /// The epoch of a store that knows less than this broker has seen, and what that is.
+    async fn older_epoch(
+        &mut self,
+    ) -> Result<Option<(ControllerEpoch, ControllerEpoch)>, StoreError> {
+        let path = znodes::CONTROLLER_EPOCH;
+        let seen = self.epoch_record.highest();
+        while seen > ControllerEpoch(0) {
+            let (store, version) = match self.session.get(path, false).await {
+                Ok((data, stat)) => {
+                    // One that cannot be read is in the way of elections only.
+                    match znodes::parse_controller_epoch(&data.unwrap_or_default()) {
+                        Some(epoch) => (epoch, Some(stat.version)),
+                        None => return Ok(None),
+                    }
+                }
+                Err(StoreError::NoNode(_)) => (ControllerEpoch(0), None),
+                Err(error) => return Err(error),
+            };
+            if store >= seen {
+                return Ok(None);
+            }
+            // The server that was asked may be behind; a transaction is answered by all.
+            match self.session.multi(vec![Op::check(path, version.unwrap_or(0))]).await {
+                Ok(_) if version.is_some() => return Ok(Some((store, seen))),
+                Err(StoreError::NoNode(_)) => return Ok(Some((ControllerEpoch(0), seen))),
+                Ok(_) | Err(StoreError::BadVersion(_) | StoreError::MayHaveBeenApplied) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// Whether no other live broker advertises an address of ours: its clients would come here, and ours go there.
@@ -192,12 +227,28 @@ impl Driver {
         match self.elect().await {
             Ok(()) => {}
             Err(Stopped::Moved) => self.abandon().await,
-            Err(Stopped::Refused(error)) => {
+            Err(Stopped::Refused(error)) if self.active.is_some() => {
                 tracing::warn!(%error, "the controller cannot start");
                 self.abandon().await;
                 tokio::time::sleep(RETRY_SESSION_AFTER).await;
             }
+            Err(Stopped::Refused(StoreError::BadArguments(node)))
+                if node == znodes::CONTROLLER_EPOCH =>
+            {
+                let seen = self.epoch_record.highest();
+                self.stand_again_later(format!("{node} holds no number: set it to the highest epoch that any broker has seen, which is {seen} here"));
+            }
+            Err(Stopped::Refused(error)) => self.stand_again_later(error.to_string()),
         }
+    }
+
+    /// There is something in the way of an election that only an operator can remove.
+    fn stand_again_later(&mut self, hindrance: String) {
+        if self.hindrance.as_ref() != Some(&hindrance) {
+            tracing::error!(%hindrance, "this broker cannot stand for election as controller");
+            self.hindrance = Some(hindrance);
+        }
+        self.look_again_at = Some(Instant::now() + STAND_AGAIN_AFTER);
     }
 
     async fn elect(&mut self) -> Result<(), Stopped> {
@@ -213,7 +264,15 @@ impl Driver {
                         return Ok(());
                     }
                     self.resign();
+                    if stat.ephemeral_owner.is_none() {
+                        let node = znodes::CONTROLLER;
+                        self.stand_again_later(format!(
+                            "{node} was not made by a broker, and is in the way: delete it"
+                        ));
+                        return Ok(());
+                    }
                     if !ours && !before {
+                        self.hindrance = None;
                         return Ok(());
                     }
                     self.delete_left_over_controller(stat).await?;
@@ -223,6 +282,10 @@ impl Driver {
             }
             self.resign();
             if self.is_waiting_for_others().await? {
+                return Ok(());
+            }
+            if let Some((store, seen)) = self.older_epoch().await.map_err(Stopped::of)? {
+                self.stand_again_later(ControllerError::StoreIsOld { store, seen }.to_string());
                 return Ok(());
             }
             let (epoch, version) = self.read_controller_epoch().await?;
@@ -294,6 +357,9 @@ impl Driver {
     /// Won the election: loads everything, tells everybody, and repairs what brokers that are gone left.
     async fn take_over(&mut self, epoch: ControllerEpoch, version: i32) -> Result<(), Stopped> {
         tracing::info!(controller_epoch = %epoch, "elected controller");
+        self.hindrance = None;
+        // Before anything is done in it.
+        self.epoch_record.raise(epoch);
         self.active = Some(Active::new(epoch, version));
         if self.session.exists(znodes::FEATURE, false).await.map_err(Stopped::of)?.is_none() {
             let feature = Some(znodes::feature().into());
@@ -308,6 +374,7 @@ impl Driver {
         self.set_brokers(brokers);
         self.load_topics().await?;
         self.load_deletions().await?;
+        self.raise_leader_epochs().await?;
         let all = self.context().brokers.keys().copied().collect();
         self.hear_doubts(&all).await?;
         if self.context().brokers.len() > 1 {
@@ -338,6 +405,49 @@ impl Driver {
         {
             active.balance_at = Some(Instant::now() + FIRST_BALANCE_AFTER);
         }
+        Ok(())
+    }
+
+    /// A store that was restored from an old copy may know lower leader epochs than the logs have: nobody could follow
+    /// such a leader. If an operator asks for it, all are raised. Asked for again where a controller dies half-way, some
+    /// are raised twice, which does no harm.
+    async fn raise_leader_epochs(&mut self) -> Result<(), Stopped> {
+        let path = znodes::RAISE_LEADER_EPOCHS;
+        let data = match self.session.get(path, false).await {
+            Ok((data, _)) => data.unwrap_or_default(),
+            Err(StoreError::NoNode(_)) => return Ok(()),
+            Err(error) => return Err(Stopped::of(error)),
+        };
+        let number =
+            std::str::from_utf8(&data).ok().and_then(|text| text.trim().parse::<u16>().ok());
+        let Some(number) = number else {
+            tracing::warn!(node = path, "is not a number up to 65535 and is left alone");
+            return Ok(());
+        };
+        let controller_epoch = self.active.as_ref().ok_or(Stopped::Moved)?.epoch;
+        let context = self.context();
+        let writes = context.all_partitions().into_iter().filter_map(|at| {
+            let state = context.partition(&at)?.state.clone()?;
+            let leader_epoch = LeaderEpoch(state.node.leader_epoch.0.checked_add(number.into())?);
+            let node = StateNode { leader_epoch, controller_epoch, ..state.node };
+            Some((at, node, Some(state.partition_epoch)))
+        });
+        let writes: Vec<StateWrite> = writes.collect();
+        let written = self.write_states(writes).await?;
+        for (at, result) in &written {
+            if let Err(error) = result {
+                tracing::warn!(partition = %at, %error, "its leader epoch is not raised; ask for it again");
+            }
+        }
+        match self.commit_one(vec![Op::delete(path)]).await {
+            Ok(_) | Err(Stopped::Refused(StoreError::NoNode(_))) => {}
+            Err(stopped) => return Err(stopped),
+        }
+        tracing::info!(
+            by = number,
+            partitions = written.len(),
+            "raised all leader epochs, as asked for"
+        );
         Ok(())
     }
 
@@ -393,12 +503,12 @@ impl Driver {
         for (name, found) in names.into_iter().zip(found) {
             let Ok(ReadResult::Data(Some(data), _)) = found else { continue };
             let Some(node) = znodes::parse_topic(&data) else {
-                if self.active.as_mut().is_some_and(|active| active.unreadable.insert(name.clone()))
-                {
-                    tracing::warn!(topic = %name, "its node cannot be read: the topic is left alone");
-                }
+                self.note_unreadable(&name);
                 continue;
             };
+            if let Some(active) = &mut self.active {
+                active.unreadable.remove(&name);
+            }
             let id = node.id.unwrap_or_else(|| random_id(&*self.surroundings.random));
             let moving = |of: &BTreeMap<i32, Vec<BrokerId>>, index| {
                 of.get(&index).cloned().unwrap_or_default()
@@ -428,9 +538,12 @@ impl Driver {
         let found = self.session.read_all(reads.collect()).await.map_err(Stopped::of)?;
         let epoch = self.active.as_ref().map_or(ControllerEpoch(i32::MAX), |active| active.epoch);
         let mut written = Vec::new();
+        let mut unreadable = Vec::new();
         for ((name, index, partition), found) in partitions.iter_mut().zip(found) {
-            let at = take_state(partition, name, *index, found, epoch);
-            written.extend(at.map(|at| (TopicPartition::new((*name).clone(), *index), at)));
+            let written_at = take_state(partition, name, *index, found, epoch);
+            let at = || TopicPartition::new((*name).clone(), *index);
+            written.extend(written_at.map(|written| (at(), written)));
+            unreadable.extend(partition.is_unreadable.then(at));
         }
         if !without_id.is_empty() {
             self.commit(without_id).await?;
@@ -441,6 +554,7 @@ impl Driver {
             context.insert(name, topic);
         }
         written.iter().for_each(|(at, written)| context.note_read_isr(at, *written));
+        self.watch_states(unreadable).await?;
         Ok(names)
     }
 
@@ -549,6 +663,30 @@ impl Driver {
                 }
             }
             self.settle_doubts(at, None);
+        }
+        let context = self.context();
+        let is_unreadable =
+            |at: &&TopicPartition| context.partition(at).is_some_and(|p| p.is_unreadable);
+        let unreadable = partitions.iter().filter(is_unreadable).cloned().collect();
+        self.watch_states(unreadable).await
+    }
+
+    /// States that cannot be read are taken up when somebody mends them.
+    async fn watch_states(&mut self, unreadable: Vec<TopicPartition>) -> Result<(), Stopped> {
+        if unreadable.is_empty() {
+            return Ok(());
+        }
+        let epoch = self.active.as_ref().map_or(ControllerEpoch(i32::MAX), |active| active.epoch);
+        let path = |at: &TopicPartition| znodes::state_path(&at.topic, at.partition);
+        let reads = unreadable.iter().map(|at| Read::data(path(at)).watched()).collect();
+        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
+        for (at, found) in unreadable.into_iter().zip(found) {
+            let Ok(ReadResult::Data(data, _)) = found else { continue };
+            let node = znodes::parse_state(&data.unwrap_or_default());
+            if node.is_some_and(|node| node.controller_epoch <= epoch) {
+                // Just now.
+                self.dirty.states.insert(at);
+            }
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ impl Driver {
             return Ok(());
         };
         let Some(wanted) = znodes::parse_reassignments(&data) else {
-            tracing::warn!("/admin/reassign_partitions cannot be read and is left alone");
+            self.note_junk(znodes::REASSIGN_PARTITIONS);
             return Ok(());
         };
         let all: BTreeMap<_, _> = wanted.iter().cloned().collect();
@@ -92,7 +92,7 @@ impl Driver {
         let path = znodes::PREFERRED_ELECTION;
         let Some(data) = self.legacy_node(path).await? else { return Ok(()) };
         let Some(partitions) = znodes::parse_partitions(&data) else {
-            tracing::warn!("/admin/preferred_replica_election cannot be read and is left alone");
+            self.note_junk(path);
             return Ok(());
         };
         for (at, result) in self.elect_each(ElectionType::Preferred, partitions).await {
@@ -108,8 +108,14 @@ impl Driver {
         }
     }
 
+    fn note_junk(&mut self, node: &'static str) {
+        if self.active.as_mut().is_some_and(|active| active.junk.insert(node)) {
+            tracing::warn!(node, "cannot be read and is left alone");
+        }
+    }
+
     /// The data of a node that may appear: its creation is watched.
-    async fn legacy_node(&mut self, path: &str) -> Result<Option<bytes::Bytes>, Stopped> {
+    async fn legacy_node(&mut self, path: &'static str) -> Result<Option<bytes::Bytes>, Stopped> {
         if self.session.exists(path, true).await.map_err(Stopped::of)?.is_none() {
             return Ok(None);
         }

@@ -11,6 +11,7 @@ mod failover;
 mod isr;
 mod legacy;
 mod reassignments;
+mod reconcile;
 mod shutdown;
 mod suspicions;
 mod topics;
@@ -20,7 +21,7 @@ use crate::handle::Command;
 use crate::membership::{ControllerError, ControllerSettings, CurrentSession, Surroundings};
 use crate::outbox::Outbox;
 use crate::sender::{Report, Sender};
-use crate::{ApiError, ControlResponse, REMEMBERED_SESSIONS, SessionRecord, znodes};
+use crate::{ApiError, ControlResponse, EpochRecord, REMEMBERED_SESSIONS, SessionRecord, znodes};
 use coordination::{
     Change, Event, Events, Op, OpResult, Read, ReadResult, SessionHandle, SessionId,
 };
@@ -28,7 +29,7 @@ use coordination::{Store, StoreError};
 use model::{BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition};
 use protocol::ErrorCode;
 use protocol::messages::stop_replica_request::StopReplicaTopicState;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -41,6 +42,8 @@ const RETRY_SESSION_AFTER: Duration = Duration::from_secs(1);
 /// if it was the store that was away, their sessions expired with its own, and each returns when its own next try to
 /// connect comes, a second or two after the store.
 pub(crate) const RETURN_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries to stand for election where the store's epoch does not allow it.
+const STAND_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How often a state is read again that is not as we know it, before it is left for later.
 const STATE_TRIES: usize = 3;
 /// A new controller lets brokers settle before it moves leaders back.
@@ -58,6 +61,7 @@ pub(crate) struct DriverParts {
     pub(crate) settings: ControllerSettings,
     pub(crate) surroundings: Surroundings,
     pub(crate) session_record: Arc<dyn SessionRecord>,
+    pub(crate) epoch_record: Arc<dyn EpochRecord>,
 }
 
 /// The controller's task. [`Driver::run`] must be polled for anything to happen.
@@ -70,6 +74,8 @@ pub struct Driver {
     /// The sessions that this broker registered with, as `session_record` has them.
     own_sessions: Vec<SessionId>,
     session_record: Arc<dyn SessionRecord>,
+    /// The controller epochs that this broker has seen.
+    epoch_record: Arc<dyn EpochRecord>,
     events: Events,
     commands: mpsc::Receiver<Command>,
     reports: mpsc::UnboundedReceiver<Report>,
@@ -95,6 +101,10 @@ pub struct Driver {
     awaited: Option<Awaited>,
     /// When to look at everything again, because the store refused something that must not be left.
     look_again_at: Option<Instant>,
+    /// When to compare what is known with the store.
+    reconcile_at: Option<Instant>,
+    /// Why this broker does not stand for election; one line in the log for each reason.
+    hindrance: Option<String>,
 }
 
 /// Brokers that lived when this one's session expired.
@@ -122,6 +132,8 @@ struct Active {
     stops: BTreeMap<(BrokerId, u64), BTreeSet<TopicName>>,
     /// Topics whose node cannot be read; one line in the log each.
     unreadable: BTreeSet<TopicName>,
+    /// Nodes of old tools that cannot be read; one line in the log each.
+    junk: BTreeSet<&'static str>,
     /// Registrations that cannot be used; one line in the log each.
     unusable: BTreeSet<BrokerId>,
     /// What `/admin/reassign_partitions` still holds.
@@ -136,6 +148,8 @@ struct Active {
     patience: BTreeMap<BrokerId, Instant>,
     /// When to look whether leaders are where they are preferred; never, if they are not balanced.
     balance_at: Option<Instant>,
+    /// What is still to be compared with the store.
+    uncompared: reconcile::Uncompared,
 }
 
 impl Active {
@@ -150,6 +164,7 @@ impl Active {
             own_applied: 0,
             stops: BTreeMap::new(),
             unreadable: BTreeSet::new(),
+            junk: BTreeSet::new(),
             unusable: BTreeSet::new(),
             legacy_reassignments: BTreeMap::new(),
             suspicions: BTreeMap::new(),
@@ -157,6 +172,7 @@ impl Active {
             doubted: BTreeMap::new(),
             patience: BTreeMap::new(),
             balance_at: None,
+            uncompared: VecDeque::new(),
         }
     }
 }
@@ -168,6 +184,8 @@ struct Dirty {
     brokers: bool,
     topic_list: bool,
     topics: BTreeSet<TopicName>,
+    /// Partitions whose state could not be read.
+    states: BTreeSet<TopicPartition>,
     deletions: bool,
     configs: bool,
     log_dirs: bool,
@@ -193,7 +211,7 @@ impl Dirty {
     }
 
     fn has_topics(&self) -> bool {
-        self.topic_list || !self.topics.is_empty()
+        self.topic_list || !self.topics.is_empty() || !self.states.is_empty()
     }
 }
 
@@ -302,6 +320,7 @@ impl Driver {
             settings,
             surroundings,
             session_record,
+            epoch_record,
         } = parts;
         let (report_to, reports) = mpsc::unbounded_channel();
         let mut driver = Self {
@@ -310,6 +329,7 @@ impl Driver {
             current,
             own_sessions: session_record.last(),
             session_record,
+            epoch_record,
             events,
             commands,
             reports,
@@ -327,7 +347,10 @@ impl Driver {
             is_log_dir_unannounced: false,
             awaited: None,
             look_again_at: None,
+            reconcile_at: None,
+            hindrance: None,
         };
+        driver.reconcile_at = driver.next_reconcile();
         driver.load_configs().await?;
         driver.check_addresses().await?;
         driver.register().await?;
@@ -376,7 +399,11 @@ impl Driver {
                     return Ok(());
                 }
                 Wake::Deadline => self.handle_deadlines().await,
-                Wake::Idle => self.handle_topics_changed().await,
+                Wake::Idle => {
+                    self.handle_topics_changed().await;
+                    self.handle_states_changed().await;
+                    self.reconcile_some().await;
+                }
             }
             if self.dirty.is_urgent() {
                 self.handle_urgent().await?;
@@ -398,8 +425,10 @@ impl Driver {
         let patience = self.active.iter().flat_map(|active| active.patience.values().copied());
         let awaited = self.awaited.as_ref().map(|awaited| awaited.until);
         let deadlines = waiting.chain(balance_at).chain(removed).chain(patience);
-        let deadline = deadlines.chain(self.look_again_at).chain(awaited).min();
-        let idle = self.dirty.has_topics();
+        let deadlines = deadlines.chain(self.look_again_at).chain(self.reconcile_at);
+        let deadline = deadlines.chain(awaited).min();
+        let compares = self.active.as_ref().is_some_and(|active| !active.uncompared.is_empty());
+        let idle = self.dirty.has_topics() || compares;
         tokio::select! {
             biased;
             event = self.events.recv() => Wake::Store(event),
@@ -417,7 +446,11 @@ impl Driver {
             self.look_again_at = None;
             let dirty = &mut self.dirty;
             (dirty.brokers, dirty.topic_list, dirty.deletions) = (true, true, true);
+            dirty.controller |= self.active.is_none();
             self.unclean_allowed(None).await;
+        }
+        if self.reconcile_at.is_some_and(|at| at <= now) {
+            self.reconcile().await;
         }
         if self.awaited.as_ref().is_some_and(|awaited| awaited.until <= now) {
             self.awaited = None;
@@ -451,9 +484,11 @@ impl Driver {
                 dirty.brokers = true;
             }
             _ => {
-                let topic = path.strip_prefix("/brokers/topics/");
-                if let (Some(topic), Change::Data | Change::Created) = (topic, change) {
-                    dirty.topics.insert(topic.into());
+                let Some(at) = path.strip_prefix("/brokers/topics/") else { return };
+                if let Some(state) = znodes::partition_of_state(at) {
+                    dirty.states.insert(state);
+                } else if matches!(change, Change::Data | Change::Created) {
+                    dirty.topics.insert(at.into());
                 }
             }
         }

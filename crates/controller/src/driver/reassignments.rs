@@ -74,8 +74,8 @@ impl Driver {
         at: &TopicPartition,
         topic: &crate::context::Topic,
     ) -> Result<(), Stopped> {
-        let node = znodes::topic(&topic.node());
-        self.commit_one(vec![Op::set(znodes::topic_path(&at.topic), node)]).await.map(drop)
+        let write = self.topic_write(&at.topic, topic).await?;
+        self.commit_one(vec![write]).await.map(drop)
     }
 
     /// Takes a reassignment as far as the ISR allows, in the next leader epoch. `dropped` were replicas

@@ -159,6 +159,7 @@ impl Cluster {
             fast_failure_detection: true,
             log_doubt: None,
             unclean_restart_wait: Duration::from_secs(300),
+            reconcile_interval: None,
         };
         let surroundings = Surroundings {
             channels: Arc::new(fake.clone()),

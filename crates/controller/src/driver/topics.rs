@@ -451,14 +451,37 @@ impl Driver {
         grown
             .partitions
             .extend(indexes.iter().copied().zip(added.into_iter().map(Partition::assigned)));
-        let node = znodes::topic(&grown.node());
-        self.commit_one(vec![Op::set(znodes::topic_path(name), node)]).await?;
+        let write = self.topic_write(name, &grown).await?;
+        self.commit_one(vec![write]).await?;
         self.context_mut().insert(name.clone(), grown);
         let partitions =
             indexes.into_iter().map(|i| TopicPartition::new(name.clone(), i)).collect();
         let outbox = self.repair(partitions).await?;
         self.send(&outbox);
         Ok(())
+    }
+
+    /// Sets a topic's node, if what is there can be read: whatever else it is was not written by Kafka.
+    pub(super) async fn topic_write(
+        &mut self,
+        name: &TopicName,
+        topic: &Topic,
+    ) -> Result<Op, Stopped> {
+        let path = znodes::topic_path(name);
+        let (data, stat) = self.session.get(&path, false).await.map_err(Stopped::of)?;
+        if znodes::parse_topic(&data.unwrap_or_default()).is_none() {
+            self.note_unreadable(name);
+            let why = format!("{path} cannot be read; mend it in the store");
+            return Err(Stopped::Refused(StoreError::Denied(why)));
+        }
+        Ok(Op::set_if(path, znodes::topic(&topic.node()), stat.version))
+    }
+
+    pub(super) fn note_unreadable(&mut self, name: &TopicName) {
+        if self.active.as_mut().is_some_and(|active| active.unreadable.insert(name.clone())) {
+            let node = znodes::topic_path(name);
+            tracing::warn!(node, "cannot be read: the topic is left alone");
+        }
     }
 
     pub(super) async fn delete_topics(
@@ -700,18 +723,27 @@ impl Driver {
         changed: BTreeSet<TopicName>,
     ) -> Result<(), Stopped> {
         let mut outbox = Outbox::default();
+        let is_known = |driver: &Self, name: &TopicName| driver.context().topics.contains_key(name);
+        // One that could not be read and is not known may be mended.
+        let (changed, mut new): (BTreeSet<_>, BTreeSet<_>) =
+            changed.into_iter().partition(|name| is_known(self, name));
         if list {
             let names = self.session.children(znodes::TOPICS, true).await.map_err(Stopped::of)?;
-            let known = &self.context().topics;
-            let new: Vec<TopicName> = names
-                .into_iter()
-                .map(TopicName::from)
-                .filter(|name| !known.contains_key(name))
-                .collect();
+            let names = names.into_iter().map(TopicName::from);
+            new.extend(names.filter(|name| !is_known(self, name)));
+        }
+        if !new.is_empty() {
+            let new = new.into_iter().collect();
             let loaded = self.load(new).await?;
             self.announce_topics(loaded.clone()).await.map_err(Stopped::of)?;
             let partitions = self.partitions_of(&loaded);
+            let has_state = |at: &&TopicPartition| {
+                self.context().partition(at).is_some_and(|partition| partition.state.is_some())
+            };
+            let old: Vec<_> = partitions.iter().filter(has_state).cloned().collect();
             outbox = self.repair(partitions).await?;
+            // They had leaders before we could read their topic.
+            self.lead_anew(old, &mut outbox).await?;
         }
         self.send(&outbox);
         let reads = changed.iter().map(|name| Read::data(znodes::topic_path(name)).watched());
@@ -719,7 +751,13 @@ impl Driver {
         for (name, found) in changed.into_iter().zip(found) {
             // One that is not there has been deleted meanwhile.
             let Ok(ReadResult::Data(data, _)) = found else { continue };
-            let Some(node) = znodes::parse_topic(&data.unwrap_or_default()) else { continue };
+            let Some(node) = znodes::parse_topic(&data.unwrap_or_default()) else {
+                self.note_unreadable(&name);
+                continue;
+            };
+            if let Some(active) = &mut self.active {
+                active.unreadable.remove(&name);
+            }
             let Some(topic) = self.context().topics.get(&name) else { continue };
             let new =
                 node.partitions.into_iter().filter(|(i, _)| !topic.partitions.contains_key(i));

@@ -42,6 +42,7 @@ fn settings(controller: i32) -> ControllerSettings {
         fast_failure_detection: true,
         log_doubt: None,
         unclean_restart_wait: Duration::from_secs(300),
+        reconcile_interval: None,
     }
 }
 

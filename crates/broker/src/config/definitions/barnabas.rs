@@ -7,6 +7,11 @@ pub(super) const AREA: Area = Area {
     title: "Keys of our own",
     introduction: "What Kafka has no key for. Kafka itself would ignore them with a warning.",
     definitions: definitions! {
+        /// How often what is known is compared with ZooKeeper, so that an event of a watch that got lost does no lasting harm: each
+        /// broker looks after its own registration, the controller's node and changed settings, the controller after brokers,
+        /// topics, states of partitions and what was asked for through nodes. What it finds is logged and taken up. 0: never.
+        "barnabas.controller.reconcile.interval.ms": Long = Some("300000"), AtLeast(0), Low, ReadOnly, Honoured, ours;
+
         /// What stays free of each log directory's volume, in bytes; -1 for 1 GiB or a twentieth of the volume, whichever is
         /// less. Produced records that would take of it are refused with KAFKA_STORAGE_ERROR, and leadership goes to a replica
         /// in sync that has room, while reads, deletion, retention, compaction and the broker's own files go on. Kafka writes

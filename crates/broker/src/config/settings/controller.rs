@@ -18,6 +18,8 @@ pub struct ControllerSettings {
     pub unclean_leader_election: bool,
     /// `barnabas.unclean.restart.wait.ms`
     pub unclean_restart_wait: Duration,
+    /// `barnabas.controller.reconcile.interval.ms`; `None`: never.
+    pub reconcile_interval: Option<Duration>,
 }
 
 impl ControllerSettings {
@@ -32,6 +34,8 @@ impl ControllerSettings {
                 .i32("leader.imbalance.per.broker.percentage"),
             unclean_leader_election: values.boolean("unclean.leader.election.enable"),
             unclean_restart_wait: values.millis("barnabas.unclean.restart.wait.ms"),
+            reconcile_interval: Some(values.millis("barnabas.controller.reconcile.interval.ms"))
+                .filter(|interval| !interval.is_zero()),
         }
     }
 }
