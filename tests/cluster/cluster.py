@@ -1,5 +1,5 @@
 """Several `barnabas serve`, or brokers of Apache Kafka beside them, on a real ZooKeeper ensemble, and what is asked of them."""
-import json, os, pathlib, signal, socket, struct, subprocess, sys, threading, time
+import argparse, json, os, pathlib, random, signal, socket, struct, subprocess, sys, threading, time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "abuse"))
 from wire import *
@@ -10,6 +10,15 @@ NOT_ENOUGH_REPLICAS, INVALID_REPLICATION_FACTOR, OFFSET_OUT_OF_RANGE = 19, 38, 1
 RETRIABLE = {3, 5, 6, 7, 8, 9, 13, 19, 20, 56, 74, 75, 76, 100}
 PATIENCE = 60
 SESSION_MS = 4000
+# What `run` was called with, and the tests that it runs.
+OPTIONS, TESTS = argparse.Namespace(), {}
+# Ports that somebody has, or is about to take.
+GIVEN, GIVING = set(), threading.Lock()
+
+
+def test(function):
+    TESTS[function.__name__] = function
+    return function
 
 
 def wait_for(look, what, seconds=PATIENCE, every=0.02):
@@ -28,13 +37,20 @@ def wait_for(look, what, seconds=PATIENCE, every=0.02):
 
 
 def free_ports(count):
-    """In one go, so that no two are the same."""
-    open_ones = [socket.socket() for _ in range(count)]
-    for s in open_ones:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in open_ones]
-    for s in open_ones:
-        s.close()
+    """None of those that the system gives to whoever connects somewhere: one of these might be taken while its broker is
+    away. Not given twice."""
+    ports = []
+    while len(ports) < count:
+        port = random.randrange(27_500, 32_700)
+        with GIVING, socket.socket() as s:
+            if port in GIVEN:
+                continue
+            GIVEN.add(port)
+            try:
+                s.bind(("127.0.0.1", port))
+                ports.append(port)
+            except OSError:
+                pass
     return ports
 
 
@@ -110,13 +126,11 @@ class Ensemble:
         return sum(int(line.split()[1]) for port in self.ports for line in four_letter(port, b"mntr").decode().splitlines() if line.startswith("zk_watch_count"))
 
 
-GIVEN, GIVING = set(), threading.Lock()
-
-
 def free_row(servers):
     """A port from which on the clients', and 1000 and 2000 higher the servers' own ports are free; not given twice, since
     the servers take them a moment later."""
-    for first in range(24500 + os.getpid() % 400, 25400, 4):
+    # Not where another run looks first that was started a moment before.
+    for first in range(24500 + os.getpid() * 37 % 100 * 4, 25400, 4):
         with GIVING:
             if first in GIVEN:
                 continue
@@ -228,6 +242,16 @@ class Nodes:
     def delete(self, path):
         return self.ask(2, path, i32(-1)) is not None
 
+    def create(self, path, data):
+        """A persistent node that anybody may change."""
+        assert self.ask(1, path, buffer(data) + i32(1) + i32(31) + text32("world") + text32("anyone") + i32(0)) is not None, f"no parent of {path}"
+
+    def set(self, path, data):
+        assert self.ask(5, path, buffer(data) + i32(-1)) is not None, f"no {path}"
+
+    def put(self, path, data):
+        (self.create if self.get(path) is None else self.set)(path, data)
+
     def controller(self):
         found = self.json("/controller")
         return found and found["brokerid"]
@@ -237,6 +261,7 @@ class Nodes:
 
 
 def text32(s): return i32(len(s)) + s.encode()
+def buffer(data): return i32(len(data)) + data
 
 
 def answer(s):
@@ -276,14 +301,15 @@ class Door:
             if not self.open:
                 self.cut()
                 continue
-            for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=self.carry, args=(source, sink), daemon=True).start()
+            self.connect(near, far)
 
-    @staticmethod
-    def carry(source, sink):
+    def connect(self, near, far):
+        for source, sink in ((near, far), (far, near)):
+            threading.Thread(target=self.carry, args=(source, sink), daemon=True).start()
+
+    def carry(self, source, sink):
         try:
-            while data := source.recv(1 << 16):
-                sink.sendall(data)
+            self.pass_on(source, sink)
         except OSError:
             pass
         for s in (source, sink):
@@ -292,8 +318,12 @@ class Door:
             except OSError:
                 pass
 
+    def pass_on(self, source, sink):
+        while data := source.recv(1 << 16):
+            sink.sendall(data)
+
     def cut(self):
-        for s in self.pairs:
+        for s in list(self.pairs):
             try:
                 s.shutdown(socket.SHUT_RDWR)
             except OSError:
@@ -311,6 +341,116 @@ class Door:
     def close(self):
         self.shut()
         self.listener.close()
+
+
+class Tap(Door):
+    """A door that reads along: it knows the session, counts writes, and does something when the n-th was made or is to be made."""
+    # create, delete, setData, multi, create2
+    WRITES = {1, 2, 5, 14, 15}
+
+    def __init__(self, port):
+        self.session = self.password = self.fault = self.holding = None
+        self.reached, self.released, self.lock, self.left = threading.Event(), threading.Event(), threading.Lock(), 0
+        self.looks = {}
+        super().__init__(port)
+
+    def connect(self, near, far):
+        writes = set()
+        for source, sink, look in ((near, far, self.asked), (far, near, self.answered)):
+            threading.Thread(target=self.carry_frames, args=(source, sink, look, writes), daemon=True).start()
+
+    def carry_frames(self, source, sink, look, writes):
+        self.looks[source] = (look, writes)
+        self.carry(source, sink)
+
+    def pass_on(self, source, sink):
+        look, writes = self.looks[source]
+        is_first = True
+        while True:
+            data = answer(source)
+            if not look(data, writes, is_first):
+                return
+            is_first = False
+            sink.sendall(frame(data))
+
+    def asked(self, data, writes, is_first):
+        if not is_first:
+            xid, kind = struct.unpack_from(">ii", data)
+            if kind in self.WRITES:
+                with self.lock:
+                    writes.add(xid)
+                    if self.holding == "next":
+                        self.holding = "now"
+                        self.reached.set()
+            if self.holding == "now":
+                self.released.wait()
+        return True
+
+    def answered(self, data, writes, is_first):
+        """Whether it is passed on."""
+        if is_first:
+            _, _, self.session, length = struct.unpack_from(">iiqi", data)
+            self.password = data[20:20 + length]
+            return True
+        if self.holding == "now":
+            self.released.wait()
+        xid, = struct.unpack_from(">i", data)
+        with self.lock:
+            if xid not in writes:
+                return True
+            writes.remove(xid)
+            self.left -= 1
+            if self.fault is None or self.left != 0:
+                return True
+            fault, self.fault = self.fault, None
+        # ZooKeeper has made the change and says so; nobody hears it.
+        fault()
+        self.reached.set()
+        return False
+
+    def when_made(self, count, fault):
+        """Calls `fault` when the `count`-th write from now on was made, whose answer is lost with the connection."""
+        with self.lock:
+            self.left, self.fault = count, fault
+            self.reached.clear()
+
+    def forget(self):
+        with self.lock:
+            self.fault = None
+
+    def hold_next_write(self):
+        """It and everything after it, in both directions, until `release`."""
+        self.reached.clear(), self.released.clear()
+        self.holding = "next"
+
+    def release(self):
+        self.holding = None
+        self.released.set()
+
+    def close(self):
+        self.release()
+        super().close()
+
+    def end_session(self):
+        """As if it had expired: whoever knows a session's password may attach to it, and end it."""
+        # Otherwise the broker would attach to it again in between.
+        self.shut()
+        try:
+            self.attach_and_end()
+        finally:
+            self.unlock()
+
+    def attach_and_end(self):
+        with socket.create_connection(("127.0.0.1", self.target), 10) as s:
+            s.sendall(frame(i32(0) + i64(0) + i32(10_000) + struct.pack(">q", self.session) + i32(len(self.password)) + self.password + b"\0"))
+            _, _, session = struct.unpack_from(">iiq", answer(s))
+            if session == 0:
+                return
+            s.sendall(frame(i32(1) + i32(-11)))
+            try:
+                answer(s)
+            except OSError:
+                pass
 
 
 class Gate:
