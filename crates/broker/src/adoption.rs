@@ -5,17 +5,19 @@
 //! `partition.metadata`, leader epochs and producer ids from the logs.
 //!
 //! Non-obvious:
+//! - What the directories do not tell, the ZooKeeper of their cluster may: settings, and who else had replicas and was
+//!   in sync. It is only read.
 //! - Nothing in a log directory tells a topic's settings. A topic whose settings are not given gets
 //!   [`HELD`], as settings of its own: nothing of it is deleted or compacted until somebody who knows better changes
 //!   them. That is also what Apache would see of it.
 //! - A partition of which another broker had the only leader would come back empty: a topic of which
 //!   partitions are missing is refused.
 
-use crate::config::{BrokerConfig, DefinedRules};
+use crate::config::{BrokerConfig, DefinedRules, ZooKeeperSettings};
 use crate::groups::{OFFSETS_TOPIC, offsets_topic};
-use crate::server::Environment;
-use controller::{ConfigRules, ImportedTopic, Membership};
-pub use controller::{ImportError, Imported};
+use crate::server::{Environment, StartError, open_ensemble};
+use controller::{ConfigRules, ControllerError, ImportedTopic, Membership};
+pub use controller::{ImportError, Imported, KnownCluster, KnownPartition, KnownTopic};
 use coordination::Store;
 use coordination::local::LocalStore;
 use model::{BrokerId, LeaderEpoch, TopicId, TopicName};
@@ -39,6 +41,8 @@ type Settings = BTreeMap<String, String>;
 pub enum SettingsSource {
     /// They were given.
     Given,
+    /// The ZooKeeper of its cluster tells them.
+    ZooKeeper,
     /// It is one of Kafka's own topics.
     Internal,
     /// Nobody knows: deletion and compaction are held.
@@ -51,6 +55,7 @@ impl SettingsSource {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Given => "given",
+            Self::ZooKeeper => "zookeeper",
             Self::Internal => "internal",
             Self::Held => "held",
         }
@@ -92,9 +97,12 @@ pub struct Survey {
 }
 
 /// Settings of topics, as a properties file tells them: `topic/key=value`, and `topic=` for a topic that
-/// has none of its own. `*` stands for all topics that are not named.
+/// has none of its own. `*` stands for all topics that are not named. Or as the cluster's ZooKeeper tells them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KnownSettings(BTreeMap<String, Settings>);
+pub struct KnownSettings {
+    topics: BTreeMap<String, Settings>,
+    cluster: Option<KnownCluster>,
+}
 
 /// The name that stands for all others.
 const ALL_OTHERS: &str = "*";
@@ -121,19 +129,52 @@ impl KnownSettings {
                 }
             }
         }
-        let config = Arc::new(default_config());
-        let rules = DefinedRules::new(move || Arc::clone(&config));
         for (topic, settings) in &topics {
-            rules
-                .validate_new_topic(&topic.as_str().into(), settings)
-                .map_err(|error| format!("{topic}: {error}"))?;
+            check_settings(topic, settings)?;
         }
-        Ok(Self(topics))
+        Ok(Self { topics, cluster: None })
+    }
+
+    /// What a cluster tells of its topics.
+    #[must_use]
+    pub fn of_cluster(cluster: KnownCluster) -> Self {
+        Self { topics: BTreeMap::new(), cluster: Some(cluster) }
+    }
+
+    /// Reads the ZooKeeper of the cluster that the directories are of, and changes nothing there.
+    ///
+    /// # Errors
+    /// [`AdoptionError`].
+    pub fn from_zookeeper(
+        environment: &Environment,
+        settings: &ZooKeeperSettings,
+    ) -> Result<Self, AdoptionError> {
+        let store = open_ensemble(settings, environment)?;
+        store.create_nothing();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(StartError::System)?;
+        let known = runtime.block_on(async {
+            let (session, _events) = store.open_session().await?;
+            let known = KnownCluster::read(&session).await;
+            // It would also end by itself.
+            let _ = session.close().await;
+            known
+        });
+        store.shut_down();
+        Ok(Self::of_cluster(known.map_err(AdoptionError::Cluster)?))
     }
 
     fn of(&self, topic: &str) -> Option<&Settings> {
-        self.0.get(topic).or_else(|| self.0.get(ALL_OTHERS).filter(|_| !is_internal(topic)))
+        let given = &self.topics;
+        given.get(topic).or_else(|| given.get(ALL_OTHERS).filter(|_| !is_internal(topic)))
     }
+}
+
+fn check_settings(topic: &str, settings: &Settings) -> Result<(), String> {
+    let config = Arc::new(default_config());
+    let rules = DefinedRules::new(move || Arc::clone(&config));
+    let checked = rules.validate_new_topic(&topic.into(), settings);
+    checked.map_err(|error| format!("{topic}: {error}"))
 }
 
 fn is_internal(topic: &str) -> bool {
@@ -158,13 +199,13 @@ impl Survey {
         for path in paths {
             survey.directories.push(DirectorySurvey::of(disk, path)?);
         }
-        survey.agree();
+        survey.agree(settings.cluster.as_ref());
         survey.gather(settings);
         Ok(survey)
     }
 
     /// All directories belong to one broker of one cluster, and nobody uses them.
-    fn agree(&mut self) {
+    fn agree(&mut self, cluster: Option<&KnownCluster>) {
         for directory in &self.directories {
             let path = directory.path.display();
             self.problems.extend(directory.problems.iter().cloned());
@@ -185,6 +226,19 @@ impl Survey {
                         .push(format!("{path} is of cluster {id}, others of cluster {first}"));
                 }
             }
+        }
+        let Some(cluster) = cluster else { return };
+        if let (Some(here), Some(there)) = (&self.cluster_id, &cluster.id)
+            && here != there
+        {
+            self.problems.push(format!(
+                "the directories are of cluster {here}, ZooKeeper's is {there}: name the right chroot"
+            ));
+        }
+        if let Some(id) = self.broker_id.filter(|id| cluster.brokers.contains(id)) {
+            self.problems.push(format!(
+                "broker {id} is registered in ZooKeeper: stop it first; if it was killed, wait until its session expires"
+            ));
         }
     }
 
@@ -220,7 +274,13 @@ impl Survey {
             self.last_producer_id =
                 self.last_producer_id.max(partition.last_producer_id.map(|id| id.0));
         }
-        for topic in topics.values() {
+        for topic in topics.values_mut() {
+            let known =
+                settings.cluster.as_ref().and_then(|cluster| cluster.topics.get(&topic.name));
+            if let Some(known) = known {
+                self.problems.extend(take_what_is_known(topic, known, self.broker_id));
+                continue;
+            }
             let expected = (0..).zip(topic.partitions.keys());
             if let Some((index, _)) =
                 expected.into_iter().find(|(expected, found)| expected != *found)
@@ -232,13 +292,62 @@ impl Survey {
                 ));
             }
         }
-        for topic in settings.0.keys().filter(|topic| *topic != ALL_OTHERS) {
+        for topic in settings.topics.keys().filter(|topic| *topic != ALL_OTHERS) {
             if !topics.contains_key(topic.as_str()) {
                 self.problems.push(format!("topic {topic} has settings, and is not here"));
             }
         }
         self.topics = topics.into_values().collect();
     }
+}
+
+/// Adds what the cluster's store tells of a topic; returns why it cannot be adopted, in words.
+fn take_what_is_known(
+    topic: &mut FoundTopic,
+    known: &KnownTopic,
+    broker: Option<BrokerId>,
+) -> Vec<String> {
+    let name = topic.name.clone();
+    let mut problems = Vec::new();
+    if let (Some(here), Some(there)) = (topic.id, known.id)
+        && here != there
+    {
+        problems.push(format!(
+            "topic {name}: its id is {here}, in ZooKeeper {there}: it was deleted and made again; move these directories away"
+        ));
+    }
+    topic.id = topic.id.or(known.id);
+    // Those of Kafka's own topics say how many replicas have to be in sync; here there is one.
+    if topic.source != SettingsSource::Internal {
+        problems.extend(check_settings(&name, &known.settings).err());
+        topic.settings.clone_from(&known.settings);
+        topic.source = SettingsSource::ZooKeeper;
+    }
+    let list = |brokers: &[BrokerId]| {
+        brokers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    };
+    for (index, partition) in &known.partitions {
+        let Some(epoch) = topic.partitions.get_mut(index) else {
+            problems.push(format!(
+                "topic {name}: partition {index} is not here; brokers {} have it: name all log directories, or reassign it \
+                 to this broker",
+                list(&partition.replicas)
+            ));
+            continue;
+        };
+        let Some((isr, leader_epoch)) = &partition.state else { continue };
+        *epoch = (*epoch).max(*leader_epoch);
+        if let Some(broker) = broker.filter(|broker| !isr.contains(broker)) {
+            problems.push(format!(
+                "topic {name}: partition {index} was out of sync here: its ISR is {}, broker {broker} may lack records",
+                list(isr)
+            ));
+        }
+    }
+    for index in topic.partitions.keys().filter(|index| !known.partitions.contains_key(index)) {
+        problems.push(format!("topic {name}: partition {index} is here, and not in ZooKeeper"));
+    }
+    problems
 }
 
 fn settings_of(topic: &str, known: &KnownSettings) -> (Settings, SettingsSource) {
@@ -283,6 +392,12 @@ pub enum AdoptionError {
         /// Why it cannot be had.
         source: io::Error,
     },
+    /// The connection to ZooKeeper cannot be made as the settings say.
+    #[error(transparent)]
+    Settings(#[from] StartError),
+    /// ZooKeeper does not tell of the cluster.
+    #[error("ZooKeeper does not tell of the cluster: {0}")]
+    Cluster(ControllerError),
     /// The metadata store cannot be used.
     #[error("the metadata store in {}: {source}", directory.display())]
     Store {
@@ -367,7 +482,10 @@ fn as_imported(topic: &FoundTopic) -> ImportedTopic {
         id: topic.id,
         partitions: topic.partitions.clone(),
         settings: topic.settings.clone(),
-        settings_are_given: topic.source == SettingsSource::Given,
+        settings_are_given: match topic.source {
+            SettingsSource::Given | SettingsSource::ZooKeeper => true,
+            SettingsSource::Internal | SettingsSource::Held => false,
+        },
     }
 }
 
@@ -456,6 +574,67 @@ mod tests {
         let said = problems(&environment, &["/d"], "");
         assert!(said[0].contains("in use"), "{said:?}");
         drop(held);
+    }
+
+    #[test]
+    fn the_clusters_store_tells_settings_and_who_has_what() {
+        let (disk, environment) = world();
+        put(&disk, "/d/t-0", 7);
+        put(&disk, "/d/u-0", 8);
+        put(&disk, "/d/__consumer_offsets-0", 9);
+        let partition = |replicas: &[i32], isr: &[i32]| KnownPartition {
+            replicas: replicas.iter().map(|&id| BrokerId(id)).collect(),
+            state: Some((isr.iter().map(|&id| BrokerId(id)).collect(), LeaderEpoch(6))),
+        };
+        let topic = |id: u8, settings: &[(&str, &str)]| KnownTopic {
+            id: Some(TopicId([id; 16])),
+            settings: settings.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect(),
+            partitions: [(0, partition(&[5], &[5]))].into(),
+        };
+        let mut cluster = KnownCluster { id: Some("abc".to_owned()), ..Default::default() };
+        cluster.topics.insert("t".into(), topic(7, &[("retention.ms", "5")]));
+        cluster.topics.insert("elsewhere".into(), topic(1, &[]));
+        cluster.topics.insert(OFFSETS_TOPIC.into(), topic(9, &[("min.insync.replicas", "2")]));
+        let adopt = |cluster: &KnownCluster| {
+            adopt(&environment, &["/d".into()], &KnownSettings::of_cluster(cluster.clone()))
+        };
+        let (survey, _) = adopt(&cluster).unwrap();
+        let [offsets, t, u] = &survey.topics[..] else { panic!("{survey:?}") };
+        assert_eq!(
+            [offsets.source, t.source, u.source],
+            [SettingsSource::Internal, SettingsSource::ZooKeeper, SettingsSource::Held],
+            "what nobody knows is held"
+        );
+        assert_eq!((t.settings["retention.ms"].as_str(), t.partitions[&0]), ("5", LeaderEpoch(6)));
+        assert!(!offsets.settings.contains_key("min.insync.replicas"));
+        cluster.topics.get_mut("t").unwrap().settings.insert("retention.ms".into(), "6".into());
+        assert_eq!(adopt(&cluster).unwrap().1[1], Imported::SettingsReplaced);
+
+        let refused = |change: &dyn Fn(&mut KnownCluster)| {
+            let mut changed = cluster.clone();
+            change(&mut changed);
+            match adopt(&changed) {
+                Err(AdoptionError::Refused(problems)) => problems.join("; "),
+                other => panic!("{other:?}"),
+            }
+        };
+        let t = |cluster: &mut KnownCluster, change: &dyn Fn(&mut KnownTopic)| {
+            change(cluster.topics.get_mut("t").unwrap());
+        };
+        let said = refused(&|c| c.id = Some("other".to_owned()));
+        assert!(said.contains("ZooKeeper's is other"), "{said}");
+        let said = refused(&|c| c.brokers.extend([BrokerId(5)]));
+        assert!(said.contains("broker 5 is registered"), "{said}");
+        let said = refused(&|c| t(c, &|t| t.id = Some(TopicId([1; 16]))));
+        assert!(said.contains("made again"), "{said}");
+        let said = refused(&|c| t(c, &|t| drop(t.partitions.insert(1, partition(&[2, 3], &[2])))));
+        assert!(said.contains("partition 1 is not here; brokers 2,3"), "{said}");
+        let said = refused(&|c| t(c, &|t| drop(t.partitions.insert(0, partition(&[5, 2], &[2])))));
+        assert!(said.contains("out of sync here: its ISR is 2"), "{said}");
+        let said = refused(&|c| t(c, &|t| t.partitions.clear()));
+        assert!(said.contains("not in ZooKeeper"), "{said}");
+        let said = refused(&|c| t(c, &|t| drop(t.settings.insert("no.such".into(), "1".into()))));
+        assert!(said.contains("no.such"), "{said}");
     }
 
     #[test]

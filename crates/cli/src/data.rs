@@ -2,7 +2,9 @@
 
 use crate::dump::Dump;
 use crate::session::{Failure, run, say, say_json, say_table};
+use crate::store::zookeeper_settings;
 use broker::adoption::{self, FoundTopic, HELD, Imported, KnownSettings, SettingsSource, Survey};
+use broker::config::parse_override;
 use broker::server::Environment;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -19,7 +21,9 @@ pub(crate) struct Data {
     command: Command,
 }
 
-const SETTINGS_HELP: &str = "The settings of topics are not in log directories. A properties file tells them:
+const SETTINGS_HELP: &str = "The settings of topics are not in log directories. The ZooKeeper of their cluster tells them (--from-zookeeper): it is only
+read. It also tells which partitions are elsewhere, and which are out of sync here: those are not adopted. Settings of
+brokers, dynamic ones too, are not taken along. Or a properties file tells them (--settings):
 
   orders/retention.ms=604800000
   orders/cleanup.policy=compact,delete
@@ -33,6 +37,8 @@ retention.ms=-1, retention.bytes=-1) until they are: by adopting again, or with
 Examples:
   barnabas data check /var/lib/kafka/data
   barnabas data adopt /data1/kafka /data2/kafka --settings topics.properties
+  barnabas data adopt /var/lib/kafka/data --from-zookeeper zk1:2181,zk2:2181/kafka
+  barnabas data adopt /var/lib/kafka/data --from-zookeeper zk1:2182 --config server.properties    TLS as the broker has it
   barnabas serve --data /var/lib/kafka/data --set broker.id=1";
 
 #[derive(Debug, Subcommand)]
@@ -66,12 +72,30 @@ struct Directories {
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// A properties file with the settings of topics.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "from_zookeeper")]
     settings: Option<PathBuf>,
+    /// The ZooKeeper of the cluster that the directories are of, as in zookeeper.connect.
+    #[arg(long, value_name = "HOST:PORT,.../CHROOT")]
+    from_zookeeper: Option<String>,
+    /// A server.properties file with keys zookeeper.* for TLS and the like.
+    #[arg(long, value_name = "FILE", requires = "from_zookeeper")]
+    config: Option<PathBuf>,
+    /// Sets a key zookeeper.*, over the file. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse_override, requires = "from_zookeeper")]
+    set: Vec<(String, String)>,
 }
 
 impl Directories {
     fn known_settings(&self) -> Result<KnownSettings, Failure> {
+        if let Some(servers) = &self.from_zookeeper {
+            let settings = zookeeper_settings(servers, self.config.as_deref(), &self.set)?;
+            // It waits for its own runtime.
+            let reading = std::thread::spawn(move || {
+                KnownSettings::from_zookeeper(&environment(), &settings)
+            });
+            let known = reading.join().expect("a panic ends the process");
+            return known.map_err(|error| Failure::Failed(format!("{servers}: {error}")));
+        }
         let Some(path) = &self.settings else { return Ok(KnownSettings::default()) };
         let named = |what: String| Failure::Failed(format!("{}: {what}", path.display()));
         let text = std::fs::read(path).map_err(|error| named(error.to_string()))?;
