@@ -17,8 +17,10 @@ use protocol::messages::fetch_response::PartitionData;
 use protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
 };
+use protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use protocol::messages::{
     DeleteRecordsRequest, DescribeConfigsRequest, FetchRequest, IncrementalAlterConfigsRequest,
+    ListOffsetsRequest,
 };
 use protocol::records::Batches;
 use std::collections::BTreeMap;
@@ -229,6 +231,46 @@ fn a_follower_that_lags_leaves_the_isr_and_returns() {
     cluster.start_broker(lags);
     until_isr_is(&cluster, &[1, 2, 3]);
     assert_replicas_equal(&cluster);
+}
+
+/// The code and the offset that `id` answers `replica` who asks for `timestamp`.
+fn listed(cluster: &Cluster, id: i32, replica: i32, timestamp: i64) -> (ErrorCode, i64) {
+    let partition =
+        ListOffsetsPartition { timestamp, current_leader_epoch: -1, ..Default::default() };
+    let topic = ListOffsetsTopic { name: TOPIC.into(), partitions: vec![partition] };
+    let request =
+        ListOffsetsRequest { replica_id: replica, topics: vec![topic], ..Default::default() };
+    let connection = cluster.connect(id);
+    let (answer, _) = cluster.block_on(connection.send_at_most(&request, 9)).unwrap();
+    let found = &answer.topics[0].partitions[0];
+    (ErrorCode::from_code(found.error_code).unwrap(), found.offset)
+}
+
+/// As Kafka 3.9.2; every combination against its answers: `tests/cluster/wire`.
+#[test]
+fn a_follower_answers_about_its_log_whoever_asks_as_a_debugging_consumer() {
+    const CONSUMER: i32 = -1;
+    const DEBUGGING: i32 = -2;
+    let cluster = Cluster::start(3, QUICK);
+    create(&cluster, 1, 3, &[]);
+    let leads = leader(&cluster);
+    until_isr_is(&cluster, &[1, 2, 3]);
+    for value in [b"a", b"b"] {
+        assert_eq!(produce(&cluster, leads, -1, 20_000, value).0, ErrorCode::None);
+    }
+    for id in cluster.running() {
+        // Latest, earliest, earliest on local disk, latest in tiered storage. The records have no times.
+        for (timestamp, offset) in [(-1, 2), (-2, 0), (-4, 0), (-5, -1)] {
+            let answer = listed(&cluster, id, DEBUGGING, timestamp);
+            assert_eq!(answer, (ErrorCode::None, offset), "broker {id}, {timestamp}");
+            let (error, _) = listed(&cluster, id, CONSUMER, timestamp);
+            assert_eq!(
+                error == ErrorCode::None,
+                id == leads,
+                "broker {id}, {timestamp}: {error:?}"
+            );
+        }
+    }
 }
 
 #[test]
