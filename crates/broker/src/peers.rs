@@ -162,10 +162,7 @@ impl Watch {
     /// Tells of the broker, unless something here is still connected to it.
     fn suspect(&self, broker: &Broker) -> bool {
         let is_reached = broker.partitions.environment().fetchers.are_connected_to(self.id);
-        // The controller's place is taken when its session expires: nobody could act before.
-        let is_controller = broker.image.load().controller() == Some(self.id);
-        let Some(controller) = broker.controller.get().filter(|_| !is_reached && !is_controller)
-        else {
+        let Some(controller) = broker.controller.get().filter(|_| !is_reached) else {
             return false;
         };
         controller.suspect(self.id);

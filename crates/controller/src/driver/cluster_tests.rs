@@ -678,6 +678,79 @@ async fn a_broker_that_was_taken_for_dead_comes_back_and_no_longer_leads() {
     until(async || cluster.led("t", 0).await == Some((1, 1, vec![1, 0]))).await;
 }
 
+impl Cluster {
+    /// Broker `observer` has said that it sees the end of the controller.
+    async fn suspects_controller(&self, observer: i32, controller: i32) {
+        self.handle(observer).suspect(BrokerId(controller));
+        let _ = self.handle(observer).list_reassignments(None).await;
+    }
+
+    async fn controller_epoch(&self) -> i32 {
+        self.text("/controller_epoch").await.unwrap().parse().unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_two_others_see_gone_is_replaced_before_its_session_expires() {
+    let cluster = Cluster::start(0..=2).await;
+    cluster.create("t", &[&[0, 1, 2]]).await;
+    assert_eq!((cluster.controller().await, cluster.controller_epoch().await), (Some(0), 1));
+    cluster.freeze(0);
+    cluster.suspects_controller(1, 0).await;
+    cluster.suspects_controller(1, 0).await;
+    assert_eq!(cluster.controller().await, Some(0), "one alone may be mistaken");
+    assert_eq!(cluster.observer.children(znodes::SUSPICIONS, false).await.unwrap().len(), 1);
+    cluster.suspects_controller(2, 0).await;
+    until(async || matches!(cluster.controller().await, Some(1 | 2))).await;
+    assert_eq!(cluster.controller_epoch().await, 2);
+    assert!(cluster.is_registered(0).await, "that is for the new controller to judge");
+    for observer in [1, 2] {
+        cluster.suspects(observer, 0).await;
+    }
+    assert!(!cluster.is_registered(0).await);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    until(async || cluster.led("t", 0).await == Some((1, 1, vec![1, 2]))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_lives_hears_of_it_and_loses_its_office_at_most_once_to_each() {
+    let cluster = Cluster::start(0..=2).await;
+    for _ in 0..10 {
+        for observer in [1, 2] {
+            let controller = cluster.controller().await.unwrap();
+            if observer != controller {
+                cluster.suspects_controller(observer, controller).await;
+            }
+            until(async || cluster.controller().await.is_some()).await;
+        }
+    }
+    let epoch = cluster.controller_epoch().await;
+    assert!(epoch <= 3, "elected {epoch} times");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_office_is_vacated_for_what_is_old_or_for_a_stranger() {
+    let cluster = Cluster::start(0..=2).await;
+    let said = |path: &'static str, observer: i32| {
+        let data = znodes::suspicion(BrokerId(0), BrokerId(observer));
+        cluster.observer.create(path, Some(data.into()), CreateMode::EphemeralSequential)
+    };
+    cluster.suspects_controller(1, 1).await;
+    cluster.suspects_controller(1, 2).await;
+    cluster.suspects_controller(2, 1).await;
+    assert_eq!(cluster.controller_epoch().await, 1, "who is no controller has no office");
+    cluster.freeze(0);
+    said(znodes::SUSPICION_PREFIX, 0).await.unwrap();
+    said(znodes::SUSPICION_PREFIX, 1).await.unwrap();
+    cluster.suspects_controller(1, 0).await;
+    assert_eq!(cluster.controller().await, Some(0), "nobody but broker 1 says so");
+    // A controller of Apache's would not know what to do.
+    let path = "/barnabas/incarnations/0";
+    cluster.observer.delete(path, None).await.unwrap();
+    cluster.suspects_controller(2, 0).await;
+    assert_eq!(cluster.controller().await, Some(0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn suspicions_that_do_not_meet_move_nothing() {
     let cluster = Cluster::start(0..=3).await;

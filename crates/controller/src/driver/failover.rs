@@ -275,7 +275,7 @@ impl Driver {
                         self.hindrance = None;
                         return Ok(());
                     }
-                    self.delete_left_over_controller(stat).await?;
+                    self.delete_controller_node(stat).await?;
                 }
                 Err(StoreError::NoNode(_)) => {}
                 Err(error) => return Err(Stopped::of(error)),
@@ -314,9 +314,10 @@ impl Driver {
         }
     }
 
-    /// Deletes `/controller`, which an election of ours left whose reply was lost, or this broker before it
-    /// crashed. Nobody else would until that session expires.
-    async fn delete_left_over_controller(&mut self, seen: Stat) -> Result<(), Stopped> {
+    /// Deletes `/controller` if it is the node that was `seen`: an election of ours left it whose reply was lost, or
+    /// this broker before it crashed, or a controller whose process has ended. It would stay until that session
+    /// expires.
+    pub(super) async fn delete_controller_node(&mut self, seen: Stat) -> Result<(), Stopped> {
         // The epoch first, then the node: whoever is elected after this look has changed the epoch.
         let (_, version) = self.read_controller_epoch().await?;
         match self.session.exists(znodes::CONTROLLER, false).await.map_err(Stopped::of)? {

@@ -73,6 +73,10 @@ pub struct Driver {
     current: CurrentSession,
     /// The sessions that this broker registered with, as `session_record` has them.
     own_sessions: Vec<SessionId>,
+    /// What this broker last told of others that have ended, by who has: the nodes.
+    reported: BTreeMap<BrokerId, String>,
+    /// The session of the controller whose office this broker last vacated.
+    vacated: Option<SessionId>,
     session_record: Arc<dyn SessionRecord>,
     /// The controller epochs that this broker has seen.
     epoch_record: Arc<dyn EpochRecord>,
@@ -328,6 +332,8 @@ impl Driver {
             session,
             current,
             own_sessions: session_record.last(),
+            reported: BTreeMap::new(),
+            vacated: None,
             session_record,
             epoch_record,
             events,

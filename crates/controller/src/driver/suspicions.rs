@@ -6,7 +6,12 @@
 //! sees its registration vanish, stops serving, and registers anew; it is given a moment for that before
 //! anybody is elected. Nothing that is committed depends on that moment: whoever is elected was in sync, and
 //! what the old leader acknowledges to `acks=all` it must have copied. An election that may lose records
-//! waits for the session. Source: `barnabas.fast.failure.detection`; decision 9 in `docs/decisions`.
+//! waits for the session.
+//!
+//! If it is the controller that seems to have ended, two others must see it. The second of them deletes
+//! `/controller`, and nothing else: whoever is elected then judges its registration as that of any other. A
+//! controller that lives sees the node vanish and stands for election again; what it still writes is fenced by
+//! `/controller_epoch`, as after an expiry. Source: `barnabas.fast.failure.detection`; decision 9 in `docs/decisions`.
 
 use super::failover::Notification;
 use super::*;
@@ -27,7 +32,10 @@ impl Driver {
             return;
         }
         if self.active.is_none() {
-            self.report_suspicion(suspect).await;
+            if let Err(error) = self.report_suspicion(suspect).await {
+                // It is seen again half a second later, unless it is there again.
+                tracing::debug!(%suspect, ?error, "nobody is told of a broker that has ended");
+            }
             return;
         }
         self.note_suspicion(suspect, self.settings.broker.id);
@@ -36,12 +44,75 @@ impl Driver {
         }
     }
 
-    /// Tells the controller, who is told again if this fails.
-    async fn report_suspicion(&mut self, suspect: BrokerId) {
+    /// Tells the controller. If that is the suspect, who is told are the others who see the same: the second of
+    /// them takes its office from it, and whoever is elected then looks after its registration.
+    async fn report_suspicion(&mut self, suspect: BrokerId) -> Result<(), Stopped> {
         let said = znodes::suspicion(suspect, self.settings.broker.id);
         let (path, mode) = (znodes::SUSPICION_PREFIX, CreateMode::EphemeralSequential);
-        if let Err(error) = self.session.create(path, Some(said.into()), mode).await {
-            tracing::debug!(%suspect, %error, "the controller is not told");
+        if let Some(before) = self.reported.remove(&suspect) {
+            match self.session.delete(&before, None).await {
+                // The controller has heard it.
+                Ok(()) | Err(StoreError::NoNode(_)) => {}
+                Err(error) => return Err(Stopped::of(error)),
+            }
+        }
+        let told = self.session.create(path, Some(said.into()), mode).await;
+        let told = told.map_err(Stopped::of)?;
+        self.reported.insert(suspect, told.clone());
+        let office = match self.session.get(znodes::CONTROLLER, false).await {
+            Ok((_, stat)) => stat,
+            Err(StoreError::NoNode(_)) => return Ok(()),
+            Err(error) => return Err(Stopped::of(error)),
+        };
+        // Only one of ours notices, should it live, and stops. It is not put to that twice: then its port is what
+        // is wrong, and nobody would get to do anything.
+        let Some(owner) = office.ephemeral_owner.filter(|owner| self.vacated != Some(*owner))
+        else {
+            return Ok(());
+        };
+        if self.incarnation_of(suspect).await?.map(|(session, _)| session) != Some(owner)
+            || !self.another_sees(suspect, &told).await?
+        {
+            return Ok(());
+        }
+        tracing::warn!(broker = %suspect, "the controller's process has ended, as several see: its office is vacated before its session expires");
+        self.vacated = Some(owner);
+        self.delete_controller_node(office).await
+    }
+
+    /// Whether another broker said the same as this one in `told`, at about the same time by the store's clock.
+    async fn another_sees(&mut self, suspect: BrokerId, told: &str) -> Result<bool, Stopped> {
+        let names = self.session.children(znodes::SUSPICIONS, false).await.map_err(Stopped::of)?;
+        let paths: Vec<_> =
+            names.iter().map(|name| format!("{}/{name}", znodes::SUSPICIONS)).collect();
+        let reads = paths.iter().map(Read::data).collect();
+        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
+        let said = paths.iter().zip(found).filter_map(|(path, found)| match found {
+            Ok(ReadResult::Data(data, stat)) => {
+                Some((path, znodes::parse_suspicion(&data?)?, stat))
+            }
+            Ok(ReadResult::Exists(_) | ReadResult::Children(..)) | Err(_) => None,
+        });
+        let said: Vec<_> = said.filter(|(_, (seen, _), _)| *seen == suspect).collect();
+        let Some((_, _, own)) = said.iter().find(|(path, ..)| *path == told) else {
+            return Ok(false);
+        };
+        let fresh_from = own.ctime.0 - i64::try_from(FRESH_FOR.as_millis()).expect("two seconds");
+        let is_another = |observer| observer != self.settings.broker.id && observer != suspect;
+        Ok(said
+            .iter()
+            .any(|(_, (_, observer), stat)| is_another(*observer) && stat.ctime.0 >= fresh_from))
+    }
+
+    /// The session that `id` last registered with if it is one of ours, and the version of the node that says so.
+    async fn incarnation_of(&mut self, id: BrokerId) -> Result<Option<(SessionId, i32)>, Stopped> {
+        match self.session.get(&znodes::incarnation_path(id), false).await {
+            Ok((data, stat)) => {
+                let session = data.as_deref().and_then(znodes::parse_incarnation);
+                Ok(session.map(|session| (session, stat.version)))
+            }
+            Err(StoreError::NoNode(_)) => Ok(None),
+            Err(error) => Err(Stopped::of(error)),
         }
     }
 
@@ -121,16 +192,9 @@ impl Driver {
             return Ok(());
         };
         // Only one of ours notices, should it live, and comes back.
-        let version = match self.session.get(&incarnation, false).await {
-            Ok((data, stat)) => {
-                let session = data.as_deref().and_then(znodes::parse_incarnation);
-                if session.is_none() || session != registered.ephemeral_owner {
-                    return Ok(());
-                }
-                stat.version
-            }
-            Err(StoreError::NoNode(_)) => return Ok(()),
-            Err(error) => return Err(Stopped::of(error)),
+        let version = match self.incarnation_of(suspect).await? {
+            Some((session, version)) if registered.ephemeral_owner == Some(session) => version,
+            Some(_) | None => return Ok(()),
         };
         let ops = vec![Op::check(incarnation, version), Op::delete(path)];
         match self.commit_one(ops).await {
