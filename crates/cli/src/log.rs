@@ -20,6 +20,15 @@ pub(crate) enum LogFormat {
 
 /// Checks a level or a filter.
 pub(crate) fn check_filter(text: &str) -> Result<String, String> {
+    // A lone word that is no level would be taken for the name of a target, and silence all others.
+    for directive in text.split(',').map(str::trim) {
+        let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
+        if level.is_empty() || level.parse::<LevelFilter>().is_err() {
+            return Err(format!(
+                "{directive:?}: {level:?} is no level; say error, warn, info, debug, trace or off, for all or as broker=debug"
+            ));
+        }
+    }
     EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 

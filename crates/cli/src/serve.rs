@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
 /// Run a broker.
@@ -60,7 +61,11 @@ impl Serve {
         }
         let environment = Environment::real();
         let started = signals().and_then(|signals| {
-            Ok((signals, Server::start(loaded.config, environment).map_err(io::Error::other)?))
+            let (is_up, up) = oneshot::channel();
+            let watched = std::thread::spawn(move || signals.end_until(up));
+            let server = Server::start(loaded.config, environment).map_err(io::Error::other)?;
+            drop(is_up);
+            Ok((watched.join().expect("a panic ends the process"), server))
         });
         let (signals, server) = match started {
             Ok(started) => started,
@@ -110,6 +115,25 @@ fn signals() -> io::Result<Signals> {
 }
 
 impl Signals {
+    /// Until the broker is `up` (the sender is dropped) a signal ends the process at once: nobody has been told of
+    /// anything that could be lost, and a start may wait for long, for ZooKeeper or for recovery.
+    fn end_until(mut self, up: oneshot::Receiver<()>) -> Self {
+        let signal = self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                _ = up => None,
+                _ = self.terminate.recv() => Some("SIGTERM"),
+                _ = self.interrupt.recv() => Some("SIGINT"),
+                _ = self.hang_up.recv() => Some("SIGHUP"),
+            }
+        });
+        if let Some(signal) = signal {
+            info!(signal, "stopping before the broker was up");
+            std::process::exit(0);
+        }
+        self
+    }
+
     /// Waits for the first, or for the broker to fail; from then on another thread waits for the next,
     /// which ends the process. Returns how the process is to end.
     fn wait(self, failure: Failure) -> ExitCode {

@@ -257,6 +257,17 @@ fn parse(input: impl BufRead) -> Result<(MetadataCopy, String), String> {
             return Ok((copy, origin));
         }
         let wrong = |what: &str| format!("line {number}: {what}");
+        for (key, value) in &line {
+            let is_right = match key.as_str() {
+                "path" | "data" | "base64" => value.is_string(),
+                "version" => value.is_i64(),
+                "acl" => value.is_array(),
+                _ => return Err(wrong(&format!("{key:?} is no field of a node"))),
+            };
+            if !is_right {
+                return Err(wrong(&format!("{key:?} has a value of another kind")));
+            }
+        }
         let path = text(&line, "path").ok_or_else(|| wrong("no path"))?;
         let version = line.get("version").and_then(Value::as_i64);
         let version = version.and_then(|version| i32::try_from(version).ok());
@@ -311,8 +322,13 @@ mod tests {
         let mut missing = lines.clone();
         missing.remove(2);
         assert!(parse(missing.join("\n").as_bytes()).unwrap_err().contains("missing"));
-        for (from, to) in [("\"version\":1", "\"version\":2"), ("\"path\"", "\"p\""), ("/wA=", "?")]
-        {
+        for (from, to) in [
+            ("\"version\":1", "\"version\":2"),
+            ("\"path\"", "\"p\""),
+            ("/wA=", "?"),
+            ("\"base64\":\"/wA=\"", "\"base64\":5"),
+            ("\"base64\"", "\"base46\""),
+        ] {
             assert!(text.contains(from), "{from}");
             parse(text.replace(from, to).as_bytes()).unwrap_err();
         }

@@ -91,6 +91,47 @@ fn lines(count: u32) -> Vec<u8> {
     (0..count).flat_map(|i| format!("line {i} {}\n", i % 7).into_bytes()).collect()
 }
 
+/// A start may wait for a long time, for ZooKeeper or for recovery.
+#[test]
+fn a_signal_ends_a_broker_that_is_not_up_yet() {
+    // Takes connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let zookeeper = format!("zookeeper.connect={}", silent.local_addr().unwrap());
+    let data = TempDir::new().unwrap();
+    for signal in ["-TERM", "-INT"] {
+        let mut process = Command::new(BARNABAS)
+            .args(["serve", "--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", &zookeeper])
+            .args(["--set", "zookeeper.connection.timeout.ms=600000", "--data"])
+            .arg(data.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It asks for a session.
+        drop(silent.accept().unwrap());
+        let id = process.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        let mut log = String::new();
+        process.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        assert!(process.wait().unwrap().success(), "{log}");
+        assert!(log.contains("stopping before the broker was up"), "{log}");
+    }
+}
+
+#[test]
+fn a_level_that_does_not_exist_is_refused_instead_of_silencing_the_log() {
+    let data = TempDir::new().unwrap();
+    for level in ["bogus", "bogus=", "info,broker=loud"] {
+        let output = Command::new(BARNABAS)
+            .args(["serve", "--log-level", level, "--data"])
+            .arg(data.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("is no level"), "{said}");
+    }
+}
+
 #[test]
 fn what_is_piped_in_comes_out_in_every_codec_and_after_a_restart() {
     let data = TempDir::new().unwrap();

@@ -42,6 +42,11 @@ pub enum ImportError {
     /// The store does not do what was asked of it.
     #[error(transparent)]
     Controller(#[from] ControllerError),
+    /// No other producer could be given an id after this one.
+    #[error(
+        "the logs name producer id {0}: none is left to give away after it, so a producer's state there is damaged"
+    )]
+    ProducerId(i64),
     /// The store knows another topic of this name.
     #[error("topic {topic}: the store knows another one of this name: {reason}")]
     Differs {
@@ -93,7 +98,8 @@ impl Membership {
             return Ok(());
         }
         let first = last - last.rem_euclid(PRODUCER_ID_BLOCK);
-        let block = znodes::producer_ids(broker, first, first + PRODUCER_ID_BLOCK - 1);
+        let end = first.checked_add(PRODUCER_ID_BLOCK - 1).filter(|_| last >= 0);
+        let block = znodes::producer_ids(broker, first, end.ok_or(ImportError::ProducerId(last))?);
         self.session.set(znodes::PRODUCER_IDS, block, Some(stat.version)).await?;
         Ok(())
     }

@@ -58,6 +58,15 @@ pub enum ControllerError {
         /// What this broker remembers.
         seen: ControllerEpoch,
     },
+    /// There is no epoch for another controller: somebody has written the highest number there is.
+    #[error(
+        "{} is {}, the highest there is: no controller can be elected after it. Stop all brokers, remove {} from their first \
+         log directories, and set the node to a lower number with zookeeper-shell",
+        znodes::CONTROLLER_EPOCH,
+        i32::MAX,
+        "barnabas-controller-epoch"
+    )]
+    EpochsAreUsedUp,
     /// A node does not hold what it should.
     #[error("the store's node {0} cannot be read")]
     Malformed(&'static str),

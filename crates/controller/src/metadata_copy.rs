@@ -28,6 +28,9 @@ const BATCH_BYTES: usize = 256 << 10;
 /// A version is reached by setting a node so often; nobody generated more broker ids.
 const HIGHEST_VERSION: i32 = 1_000_000;
 
+/// ZooKeeper's `jute.maxbuffer` is 1,048,575 bytes for a whole request.
+const MOST_NODE_BYTES: usize = 1_000_000;
+
 /// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataNode {
@@ -183,6 +186,25 @@ impl MetadataCopy {
             if !is_path || path.ends_with('/') || !is_copied(path) || !known.insert(path) {
                 return Err(CopyError::Malformed(format!(
                     "node {path}: it is there twice, has no parent before it, or is none that is copied"
+                )));
+            }
+            if !coordination::is_valid_path(path) {
+                return Err(CopyError::Malformed(format!(
+                    "node {path:?}: no node can have such a path"
+                )));
+            }
+            let size = create(node).size();
+            if size > MOST_NODE_BYTES {
+                return Err(CopyError::Malformed(format!(
+                    "node {path}: its {size} bytes are more than the {MOST_NODE_BYTES} that ZooKeeper takes at once"
+                )));
+            }
+            let epoch = node.data.as_deref().map(znodes::parse_controller_epoch);
+            if path == znodes::CONTROLLER_EPOCH
+                && !epoch.flatten().is_some_and(|epoch| (0..i32::MAX).contains(&epoch.0))
+            {
+                return Err(CopyError::Malformed(format!(
+                    "node {path}: no controller could be elected after what it says"
                 )));
             }
         }
@@ -453,7 +475,35 @@ mod tests {
     async fn a_file_that_is_no_tree_is_refused_before_anything_is_written() {
         let copy = MetadataCopy::read(&cluster().await).await.unwrap();
         let node = |path: &str| MetadataNode { path: path.into(), data: None, version: 0 };
-        for path in ["", "x", "/a/b", "/a/", "/cluster", "/controller", "/brokers/ids/1"] {
+        let sized =
+            |bytes: usize| MetadataNode { data: Some(vec![b'x'; bytes].into()), ..node("/x") };
+        let epoch = |text: &'static str| {
+            let mut nodes = copy.nodes.clone();
+            let found = nodes.iter_mut().find(|node| node.path == znodes::CONTROLLER_EPOCH);
+            match found {
+                Some(found) => found.data = Some(text.into()),
+                None => {
+                    nodes.push(MetadataNode {
+                        data: Some(text.into()),
+                        ..node(znodes::CONTROLLER_EPOCH)
+                    });
+                }
+            }
+            MetadataCopy { nodes, ..copy.clone() }
+        };
+        let mut deep = copy.clone();
+        deep.nodes.extend((1..300).map(|depth| node(&"/x".repeat(depth))));
+        let mut large = copy.clone();
+        large.nodes.push(sized(2 << 20));
+        let wrong = [deep, large, epoch("2147483647"), epoch("-1"), epoch("many")];
+        for broken in wrong {
+            let target = store().await;
+            assert!(matches!(broken.write(&target).await, Err(CopyError::Malformed(_))));
+            assert!(target.children("/", false).await.unwrap().is_empty());
+        }
+        for path in
+            ["", "x", "/a/b", "/a/", "/cluster", "/controller", "/brokers/ids/1", "/..", "/a\u{1}"]
+        {
             let mut broken = copy.clone();
             broken.nodes.push(node(path));
             let target = store().await;

@@ -20,6 +20,7 @@ mod session;
 mod stat;
 pub mod zookeeper;
 
+pub use path::is_valid as is_valid_path;
 pub use request::{CreateMode, Kind, Op, OpResult, Read, ReadResult, Reply, Request};
 pub use session::{Change, Lease, SessionId};
 pub use session::{Event, Events, Opening, Pending, Session, SessionHandle, Store, StoreError};

@@ -2,6 +2,16 @@
 
 use crate::StoreError;
 
+/// So many names a path may have. Deeper trees than any that Kafka's paths make are refused, so that what
+/// reads one back cannot exhaust the stack.
+pub(crate) const MAX_NAMES: usize = 256;
+
+/// Whether a node could have this path in every store.
+#[must_use]
+pub fn is_valid(path: &str) -> bool {
+    validate(path).is_ok() && segments(path).count() <= MAX_NAMES
+}
+
 /// Checks a path that a request names; the root is one.
 pub(crate) fn validate(path: &str) -> Result<(), StoreError> {
     let bad = || StoreError::BadArguments(path.chars().take(256).collect());

@@ -289,7 +289,10 @@ impl Driver {
                 return Ok(());
             }
             let (epoch, version) = self.read_controller_epoch().await?;
-            let next = ControllerEpoch(epoch.0.wrapping_add(1));
+            let Some(next) = epoch.0.checked_add(1).map(ControllerEpoch) else {
+                self.stand_again_later(ControllerError::EpochsAreUsedUp.to_string());
+                return Ok(());
+            };
             let now = self.surroundings.clock.timestamp();
             let node = znodes::controller(self.settings.broker.id, now);
             let ops = vec![

@@ -8,6 +8,7 @@
 //! | node | data; czxid, mzxid, pzxid, ctime, mtime, owner (0: none) `i64`; version, children ever `i32`; number of children `u32`; for each: name, node |
 
 use super::tree::{Moment, Node};
+use crate::path::MAX_NAMES;
 use crate::{CreateMode, Op, SessionId, Zxid};
 use bytes::Bytes;
 use model::Timestamp;
@@ -23,9 +24,6 @@ pub(super) struct Transaction {
 /// The bytes are not what this version writes.
 #[derive(Debug)]
 pub(super) struct Malformed;
-
-/// Deeper trees than any that Kafka's paths make are refused, so that a bad file cannot exhaust the stack.
-const MAX_DEPTH: usize = 256;
 
 pub(super) fn put_transaction(out: &mut Vec<u8>, transaction: &Transaction) {
     let Moment { zxid, time, session } = transaction.at;
@@ -158,7 +156,7 @@ impl<'a> Input<'a> {
     }
 
     pub(super) fn node(&mut self, depth: usize) -> Result<Node, Malformed> {
-        if depth > MAX_DEPTH {
+        if depth > MAX_NAMES {
             return Err(Malformed);
         }
         let data = self.data()?;

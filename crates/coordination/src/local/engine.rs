@@ -5,6 +5,7 @@ use super::journal::{AppendError, Journal, Recovered};
 use super::tree::{Moment, Tree, Undo};
 use super::watches::{Fired, Table, Watches};
 use super::{OpenSender, ReplySender};
+use crate::path;
 use crate::{
     CreateMode, Event, Events, Kind, Op, OpResult, Read, ReadResult, Reply, Request, SessionId,
     StoreError, Zxid,
@@ -296,7 +297,9 @@ impl Engine {
 }
 
 fn check_size(op: &Op) -> Result<(), StoreError> {
-    if op.size() > MAX_OP_BYTES {
+    let is_too_deep =
+        matches!(op, Op::Create { path, .. } if path::segments(path).count() > path::MAX_NAMES);
+    if op.size() > MAX_OP_BYTES || is_too_deep {
         return Err(StoreError::BadArguments(op.path().chars().take(256).collect()));
     }
     Ok(())

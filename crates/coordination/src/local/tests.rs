@@ -1,4 +1,5 @@
 use super::*;
+use crate::path;
 use crate::{Change, CreateMode, Event, Events, Op, Read, SessionHandle};
 use bytes::Bytes;
 use model::Timestamp;
@@ -245,4 +246,24 @@ fn two_stores_in_one_place_are_not_mixed() {
     }
     let opened = LocalStore::open_inline(Arc::new(disk), Path::new("/store"), clock());
     assert!(opened.unwrap_err().to_string().contains("another one beside it"));
+}
+
+/// What is written must be readable: a deeper tree was refused when the next start read the snapshot.
+#[test]
+fn no_tree_is_deeper_than_what_a_start_reads() {
+    let disk = MemoryDisk::new();
+    let mut depth = 0;
+    let (s, _events) = session(&store(&disk));
+    while now(s.multi(vec![Op::create_null("/x".repeat(depth + 1))])).is_ok() {
+        depth += 1;
+        assert!(depth < 1000);
+    }
+    assert_eq!(depth, path::MAX_NAMES);
+    // As much as makes it write a snapshot.
+    for n in 0..40 {
+        now(s.multi(vec![Op::create(format!("/large{n}"), vec![b'x'; 256 << 10])])).unwrap();
+    }
+    drop(s);
+    let (s, _events) = session(&store(&disk.copy()));
+    assert!(now(s.exists(&"/x".repeat(depth), false)).unwrap().is_some());
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -26,7 +26,12 @@ impl Disk for RealDisk {
             .write(options.write)
             .create(options.create)
             .truncate(options.truncate)
+            // To open a pipe would wait for its other end.
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
             .open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+        }
         Ok(Arc::new(RealFile(file)))
     }
 

@@ -170,3 +170,24 @@ fn the_boot_id_tells_a_crash_of_the_machine_from_one_of_the_process() {
     assert_eq!(RealDisk.boot_id(), RealDisk.boot_id());
     assert!(RealDisk.boot_id().is_some_and(|id| id.len() == 36), "a UUID, on Linux");
 }
+
+/// A pipe in a log directory would hold up whoever opens it until somebody opens its other end.
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let root = temporary();
+    let pipe = root.join("00000000000000000000.log");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    for write in [false, true] {
+        let options = OpenOptions { write, create: false, truncate: false };
+        let refused = RealDisk.open(&pipe, options).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+    }
+    std::fs::remove_dir_all(root).unwrap();
+}
