@@ -67,7 +67,7 @@ impl Serve {
             drop(is_up);
             Ok((watched.join().expect("a panic ends the process"), server))
         });
-        let (signals, server) = match started {
+        let ((signals, told_to_stop), server) = match started {
             Ok(started) => started,
             Err(error) => {
                 eprintln!("the broker does not start: {error}");
@@ -79,11 +79,17 @@ impl Serve {
         if let Some(listener) = server.listeners().first() {
             info!("ready; try: kcat -b {} -L", listener.advertised());
         }
-        let end = signals.wait(server.failure());
+        let end = match told_to_stop {
+            true => ExitCode::SUCCESS,
+            false => signals.wait(server.failure()),
+        };
         server.stop(Duration::from_secs(self.stop_timeout));
         end
     }
 }
+
+/// How long a broker that is told to stop while it starts may take to be up, so that it stops cleanly.
+const START_PATIENCE: Duration = Duration::from_secs(3);
 
 /// A panic is a broken invariant, on whatever thread or task: tasks of a runtime would only vanish, and
 /// leave a broker without its controller or a group without its coordinator.
@@ -115,23 +121,40 @@ fn signals() -> io::Result<Signals> {
 }
 
 impl Signals {
-    /// Until the broker is `up` (the sender is dropped) a signal ends the process at once: nobody has been told of
-    /// anything that could be lost, and a start may wait for long, for ZooKeeper or for recovery.
-    fn end_until(mut self, up: oneshot::Receiver<()>) -> Self {
-        let signal = self.runtime.block_on(async {
+    /// Waits until the broker is `up` (the sender is dropped). Whether a signal came before: it is to stop then. If it
+    /// is not up soon after, for it waits for ZooKeeper or recovers logs, the process ends, as it does with a second
+    /// signal: nobody has been told of anything that could be lost.
+    fn end_until(mut self, mut up: oneshot::Receiver<()>) -> (Self, bool) {
+        let told = self.runtime.block_on(async {
+            let (terminate, interrupt) = (&mut self.terminate, &mut self.interrupt);
+            let hang_up = &mut self.hang_up;
+            let mut signal = async || {
+                tokio::select! {
+                    _ = terminate.recv() => "SIGTERM",
+                    _ = interrupt.recv() => "SIGINT",
+                    _ = hang_up.recv() => "SIGHUP",
+                }
+            };
+            let first = tokio::select! {
+                biased;
+                _ = &mut up => return false,
+                first = signal() => first,
+            };
+            info!(
+                signal = first,
+                "stopping before the broker is up; a second signal ends the process at once"
+            );
             tokio::select! {
                 biased;
-                _ = up => None,
-                _ = self.terminate.recv() => Some("SIGTERM"),
-                _ = self.interrupt.recv() => Some("SIGINT"),
-                _ = self.hang_up.recv() => Some("SIGHUP"),
+                _ = up => true,
+                _ = signal() => std::process::exit(130),
+                () = tokio::time::sleep(START_PATIENCE) => {
+                    info!("the broker is not up yet: its start is cut short");
+                    std::process::exit(0)
+                }
             }
         });
-        if let Some(signal) = signal {
-            info!(signal, "stopping before the broker was up");
-            std::process::exit(0);
-        }
-        self
+        (self, told)
     }
 
     /// Waits for the first, or for the broker to fail; from then on another thread waits for the next,
