@@ -1,15 +1,14 @@
 //! The highest controller epoch that this broker has acted in, in a file of its first log directory.
 
+use crate::small_file::SmallFile;
 use controller::EpochRecord;
 use model::ControllerEpoch;
 use platform::Disk;
-use platform::disk::OpenOptions;
-use std::io::{self, IoSlice};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing::warn;
 
-/// A plain file: Kafka ignores those in a log directory.
 const FILE_NAME: &str = "barnabas-controller-epoch";
 /// More than any record has.
 const MAX_BYTES: u64 = 256;
@@ -17,8 +16,7 @@ const MAX_BYTES: u64 = 256;
 /// One line: the cluster's id, a space, the epoch. What belongs to another cluster counts as none.
 #[derive(Debug)]
 pub(crate) struct EpochFile {
-    disk: Arc<dyn Disk>,
-    directory: PathBuf,
+    file: SmallFile,
     cluster_id: String,
     /// What the file holds, or would if it could be written.
     highest: Mutex<ControllerEpoch>,
@@ -26,44 +24,25 @@ pub(crate) struct EpochFile {
 
 impl EpochFile {
     pub(crate) fn open(disk: Arc<dyn Disk>, directory: &Path, cluster_id: &str) -> Self {
-        let directory = directory.to_owned();
-        let cluster_id = cluster_id.to_owned();
-        let file = Self { disk, directory, cluster_id, highest: Mutex::default() };
-        let found = match file.read() {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => ControllerEpoch(0),
-            Err(error) => {
-                warn!(%error, file = FILE_NAME, "it is not known which controller epochs this broker has seen");
-                ControllerEpoch(0)
-            }
-        };
-        Self { highest: Mutex::new(found), ..file }
+        let file = SmallFile::new(disk, directory, FILE_NAME, MAX_BYTES);
+        let found = file.read().and_then(|text| match text {
+            Some(text) => epoch_of(&text, cluster_id),
+            None => Ok(ControllerEpoch(0)),
+        });
+        let highest = found.unwrap_or_else(|error| {
+            warn!(%error, file = file.name(), "it is not known which controller epochs this broker has seen");
+            ControllerEpoch(0)
+        });
+        Self { file, cluster_id: cluster_id.to_owned(), highest: Mutex::new(highest) }
     }
+}
 
-    fn read(&self) -> io::Result<ControllerEpoch> {
-        let file = self.disk.open(&self.directory.join(FILE_NAME), OpenOptions::default())?;
-        let length = usize::try_from(file.len()?.min(MAX_BYTES)).expect("a small constant");
-        let mut bytes = vec![0; length];
-        file.read_exact_at(&mut bytes, 0)?;
-        let text = String::from_utf8_lossy(&bytes);
-        let malformed =
-            || io::Error::new(io::ErrorKind::InvalidData, "not a cluster's id and an epoch");
-        let (cluster_id, epoch) = text.trim_end().split_once(' ').ok_or_else(malformed)?;
-        let epoch = epoch.parse().map_err(|_| malformed())?;
-        Ok(ControllerEpoch(if cluster_id == self.cluster_id { epoch } else { 0 }))
-    }
-
-    fn write(&self, epoch: ControllerEpoch) -> io::Result<()> {
-        let text = format!("{} {epoch}\n", self.cluster_id);
-        let (path, new) =
-            (self.directory.join(FILE_NAME), self.directory.join(format!("{FILE_NAME}.tmp")));
-        let options = OpenOptions { write: true, create: true, truncate: true };
-        let file = self.disk.open(&new, options)?;
-        file.write_all_at(&[IoSlice::new(text.as_bytes())], 0)?;
-        file.sync()?;
-        self.disk.rename(&new, &path)?;
-        self.disk.sync_directory(&self.directory)
-    }
+fn epoch_of(text: &str, cluster_id: &str) -> io::Result<ControllerEpoch> {
+    let malformed =
+        || io::Error::new(io::ErrorKind::InvalidData, "not a cluster's id and an epoch");
+    let (of, epoch) = text.trim_end().split_once(' ').ok_or_else(malformed)?;
+    let epoch = epoch.parse().map_err(|_| malformed())?;
+    Ok(ControllerEpoch(if of == cluster_id { epoch } else { 0 }))
 }
 
 impl EpochRecord for EpochFile {
@@ -77,8 +56,8 @@ impl EpochRecord for EpochFile {
             return;
         }
         *highest = epoch;
-        if let Err(error) = self.write(epoch) {
-            warn!(%error, file = FILE_NAME, controller_epoch = %epoch, "after a restart this broker will not know which controller epochs it has seen");
+        if let Err(error) = self.file.replace(&format!("{} {epoch}\n", self.cluster_id)) {
+            warn!(%error, file = self.file.name(), controller_epoch = %epoch, "after a restart this broker will not know which controller epochs it has seen");
         }
     }
 }

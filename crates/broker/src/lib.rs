@@ -38,6 +38,7 @@ mod replication_throttle;
 pub mod request;
 pub mod server;
 mod session_file;
+mod small_file;
 pub mod timer;
 mod to_controller;
 

@@ -1,70 +1,43 @@
 //! The store's sessions that this broker registered with, in a file of its first log directory.
 
+use crate::small_file::SmallFile;
 use controller::SessionRecord;
 use coordination::SessionId;
 use platform::Disk;
-use platform::disk::OpenOptions;
-use std::io::{self, IoSlice};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use tracing::warn;
 
-/// A plain file: Kafka ignores those in a log directory.
 const FILE_NAME: &str = "barnabas-sessions";
 /// More than any record has.
 const MAX_BYTES: u64 = 4096;
 
 /// One session a line, as hexadecimal digits; a line that is none is skipped.
 #[derive(Debug)]
-pub(crate) struct SessionFile {
-    disk: Arc<dyn Disk>,
-    directory: PathBuf,
-}
+pub(crate) struct SessionFile(SmallFile);
 
 impl SessionFile {
     pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path) -> Self {
-        Self { disk, directory: directory.to_owned() }
-    }
-
-    fn read(&self) -> io::Result<Vec<SessionId>> {
-        let file = self.disk.open(&self.directory.join(FILE_NAME), OpenOptions::default())?;
-        let length = usize::try_from(file.len()?.min(MAX_BYTES)).expect("a small constant");
-        let mut bytes = vec![0; length];
-        file.read_exact_at(&mut bytes, 0)?;
-        let text = String::from_utf8_lossy(&bytes);
-        let parse = |line: &str| u64::from_str_radix(line.trim(), 16).ok();
-        Ok(text.lines().filter_map(parse).map(|id| SessionId(id.cast_signed())).collect())
-    }
-
-    fn write(&self, sessions: &[SessionId]) -> io::Result<()> {
-        let text: String =
-            sessions.iter().map(|id| format!("{:x}\n", id.0.cast_unsigned())).collect();
-        let (path, new) =
-            (self.directory.join(FILE_NAME), self.directory.join(format!("{FILE_NAME}.tmp")));
-        let options = OpenOptions { write: true, create: true, truncate: true };
-        let file = self.disk.open(&new, options)?;
-        file.write_all_at(&[IoSlice::new(text.as_bytes())], 0)?;
-        file.sync()?;
-        self.disk.rename(&new, &path)?;
-        self.disk.sync_directory(&self.directory)
+        Self(SmallFile::new(disk, directory, FILE_NAME, MAX_BYTES))
     }
 }
 
 impl SessionRecord for SessionFile {
     fn last(&self) -> Vec<SessionId> {
-        match self.read() {
-            Ok(sessions) => sessions,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => {
-                warn!(%error, file = FILE_NAME, "the sessions of the last run are not known");
-                Vec::new()
-            }
-        }
+        let text = self.0.read().unwrap_or_else(|error| {
+            warn!(%error, file = self.0.name(), "the sessions of the last run are not known");
+            None
+        });
+        let parse = |line: &str| u64::from_str_radix(line.trim(), 16).ok();
+        let ids = text.iter().flat_map(|text| text.lines()).filter_map(parse);
+        ids.map(|id| SessionId(id.cast_signed())).collect()
     }
 
     fn record(&self, sessions: &[SessionId]) {
-        if let Err(error) = self.write(sessions) {
-            warn!(%error, file = FILE_NAME, "after a crash a new start must wait for this session's end");
+        let line = |id: &SessionId| format!("{:x}\n", id.0.cast_unsigned());
+        let text: String = sessions.iter().map(line).collect();
+        if let Err(error) = self.0.replace(&text) {
+            warn!(%error, file = self.0.name(), "after a crash a new start must wait for this session's end");
         }
     }
 }
