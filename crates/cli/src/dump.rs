@@ -490,14 +490,14 @@ fn item_json(item: &Item<'_>) -> Value {
         }
         Item::Producer(producer) => json!({
             "type": "producer",
-            "producer_id": producer.producer_id.0,
+            "producer_id": producer.producer_id,
             "producer_epoch": producer.epoch,
             "last_sequence": producer.last_sequence,
             "last_offset": producer.last_offset,
             "offset_delta": producer.offset_delta,
             "timestamp": producer.timestamp,
             "coordinator_epoch": producer.coordinator_epoch,
-            "transaction_first_offset": producer.transaction_first_offset,
+            "transaction_first_offset": producer.current_txn_first_offset,
         }),
         Item::Epoch(epoch, start) => {
             json!({ "type": "epoch", "leader_epoch": epoch.0, "start_offset": start.0 })
@@ -534,7 +534,7 @@ fn item_text(item: &Item<'_>) -> String {
             producer.offset_delta,
             producer.timestamp,
             producer.coordinator_epoch,
-            producer.transaction_first_offset,
+            producer.current_txn_first_offset,
         ),
         Item::Epoch(epoch, start) => format!("leader epoch {epoch} from offset {start}"),
         Item::PartitionOffset(partition, offset) => format!("{partition} {offset}"),

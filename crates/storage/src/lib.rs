@@ -58,5 +58,4 @@ pub use pending::PendingAppend;
 pub use producer_state::ProducerDescription;
 pub use read::{AbortedTransaction, EpochEnd, LogRead, ReadRequest, TimestampOffset};
 pub use read_plan::ReadPlan;
-pub use snapshot::SnapshotProducer;
 pub use survey::{DirectorySurvey, PartitionSurvey};

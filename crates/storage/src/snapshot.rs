@@ -6,10 +6,17 @@
 //! is kept: after a restart older retries are out of order instead of duplicates, as with Kafka.
 
 use crate::producer_state::{ProducerState, RememberedBatch};
+use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum};
 use model::{Offset, ProducerId, Timestamp};
+use protocol::messages::ProducerSnapshot;
+use protocol::messages::producer_snapshot::ProducerEntry;
+use protocol::{Message, Reader};
 use std::time::Duration;
 
+const VERSION: i16 = 1;
+/// Where the checksum ends; it covers all that follows.
+const CRC_END: usize = 6;
 const HEAD_BYTES: usize = 10;
 const ENTRY_BYTES: usize = 46;
 
@@ -22,7 +29,7 @@ pub(crate) fn encode(state: &ProducerState) -> Vec<u8> {
     let producers = state.iter();
     let count = i32::try_from(producers.len()).expect("fewer than 2^31 producers fit in memory");
     let mut bytes = Vec::with_capacity(HEAD_BYTES + producers.len() * ENTRY_BYTES);
-    bytes.extend_from_slice(&1i16.to_be_bytes());
+    bytes.extend_from_slice(&VERSION.to_be_bytes());
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(&count.to_be_bytes());
     for (id, producer) in producers {
@@ -38,8 +45,8 @@ pub(crate) fn encode(state: &ProducerState) -> Vec<u8> {
         let first = producer.transaction_first_offset.map_or(-1, |offset| offset.0);
         bytes.extend_from_slice(&first.to_be_bytes());
     }
-    let crc = crc(&bytes[6..]).to_be_bytes();
-    bytes[2..6].copy_from_slice(&crc);
+    let crc = crc(&bytes[CRC_END..]).to_be_bytes();
+    bytes[2..CRC_END].copy_from_slice(&crc);
     bytes
 }
 
@@ -48,67 +55,29 @@ pub(crate) fn encoded_bytes(producers: usize) -> usize {
     HEAD_BYTES + producers * ENTRY_BYTES
 }
 
-/// One producer in a snapshot, field by field; -1 where something is absent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SnapshotProducer {
-    /// The producer.
-    pub producer_id: ProducerId,
-    /// Its epoch.
-    pub epoch: i16,
-    /// The last sequence of its last batch.
-    pub last_sequence: i32,
-    /// The last offset of its last batch.
-    pub last_offset: i64,
-    /// Last offset less first offset of that batch.
-    pub offset_delta: i32,
-    /// The largest timestamp of that batch, or its marker's.
-    pub timestamp: i64,
-    /// The coordinator epoch of its last marker.
-    pub coordinator_epoch: i32,
-    /// Where its open transaction starts.
-    pub transaction_first_offset: i64,
-}
-
-/// The producers in a snapshot, in the file's order.
+/// The producers in a snapshot, in the file's order; -1 stands where something is absent.
 ///
 /// # Errors
 /// What is wrong with the file, in words.
-pub(crate) fn producers(bytes: &[u8]) -> Result<Vec<SnapshotProducer>, &'static str> {
+pub(crate) fn producers(bytes: &[u8]) -> Result<Vec<ProducerEntry>, &'static str> {
     const SHORT: &str = "it is shorter than it says";
-    fn number<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], &'static str> {
-        let field = bytes.get(*at..).and_then(|rest| rest.first_chunk()).ok_or(SHORT)?;
-        *at += N;
-        Ok(*field)
-    }
-    let mut at = 0;
-    if i16::from_be_bytes(number(bytes, &mut at)?) != 1 {
+    let mut reader = Reader::new(Bytes::copy_from_slice(bytes));
+    if reader.i16().map_err(|_| SHORT)? != VERSION {
         return Err("its version is not 1");
     }
-    if u32::from_be_bytes(number(bytes, &mut at)?) != crc(&bytes[at..]) {
+    let covered = bytes.get(CRC_END..).ok_or(SHORT)?;
+    if bytes[2..CRC_END] != crc(covered).to_be_bytes() {
         return Err("its checksum is wrong");
     }
-    let count = i32::from_be_bytes(number(bytes, &mut at)?);
-    let mut producers = Vec::new();
-    for _ in 0..count {
-        producers.push(SnapshotProducer {
-            producer_id: ProducerId(i64::from_be_bytes(number(bytes, &mut at)?)),
-            epoch: i16::from_be_bytes(number(bytes, &mut at)?),
-            last_sequence: i32::from_be_bytes(number(bytes, &mut at)?),
-            last_offset: i64::from_be_bytes(number(bytes, &mut at)?),
-            offset_delta: i32::from_be_bytes(number(bytes, &mut at)?),
-            timestamp: i64::from_be_bytes(number(bytes, &mut at)?),
-            coordinator_epoch: i32::from_be_bytes(number(bytes, &mut at)?),
-            transaction_first_offset: i64::from_be_bytes(number(bytes, &mut at)?),
-        });
-    }
-    Ok(producers)
+    let snapshot = ProducerSnapshot::decode(&mut reader, VERSION).map_err(|_| SHORT)?;
+    Ok(snapshot.producer_entries)
 }
 
 /// The state in a snapshot, less expired producers; `None` if it is damaged or of another version.
 pub(crate) fn decode(bytes: &[u8], now: Timestamp, expiration: Duration) -> Option<ProducerState> {
     let mut state = ProducerState::default();
     for read in producers(bytes).ok()? {
-        let first = read.transaction_first_offset;
+        let first = read.current_txn_first_offset;
         let producer = ProducerState::bare(
             read.epoch,
             read.coordinator_epoch,
@@ -122,7 +91,7 @@ pub(crate) fn decode(bytes: &[u8], now: Timestamp, expiration: Duration) -> Opti
             timestamp: read.timestamp,
         };
         let batch = (read.last_offset >= 0).then_some(batch);
-        state.load(read.producer_id, producer, batch, now, expiration);
+        state.load(ProducerId(read.producer_id), producer, batch, now, expiration);
     }
     Some(state)
 }

@@ -15,11 +15,12 @@ use crate::log_directories::CLEAN_MARKER;
 use crate::meta_properties::{self, MetaProperties};
 use crate::offset_index::OffsetEntry;
 use crate::partition_metadata;
-use crate::snapshot::{self, SnapshotProducer};
+use crate::snapshot;
 use crate::time_index::TimeEntry;
 use model::{LeaderEpoch, Offset, ProducerId, TopicId, TopicPartition};
 use platform::disk::OpenOptions;
 use platform::{Disk, File};
+use protocol::messages::producer_snapshot::ProducerEntry;
 use protocol::records::{Batch, BatchRecords};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,7 @@ impl FileKind {
             meta_properties::FILE_NAME => Self::MetaProperties,
             CLEAN_MARKER => Self::CleanShutdown,
             _ => {
-                let (stem, extension) = split(name);
+                let (stem, extension, _) = split(name);
                 let is_offset = stem.len() == 20 && stem.bytes().all(|byte| byte.is_ascii_digit());
                 let base = stem.parse().ok().filter(|_| is_offset)?;
                 let kind = match extension {
@@ -103,18 +104,17 @@ impl FileKind {
 
 const SUFFIXES: [&str; 3] = [".deleted", ".cleaned", ".swap"];
 
-/// The name before its first dot, and the extension without such a suffix.
-fn split(name: &str) -> (&str, &str) {
+/// The name before its first dot, the extension without such a suffix, and the suffix.
+fn split(name: &str) -> (&str, &str, &str) {
     let (stem, extension) = name.split_once('.').unwrap_or((name, ""));
-    let plain = SUFFIXES.iter().find_map(|suffix| extension.strip_suffix(suffix));
-    (stem, plain.unwrap_or(extension))
+    let suffix = SUFFIXES.iter().find(|suffix| extension.ends_with(**suffix)).unwrap_or(&"");
+    (stem, extension.strip_suffix(suffix).unwrap_or(extension), suffix)
 }
 
 /// The segment's file of batches that belongs to the index at `path`, suffix and all.
 fn log_beside(path: &Path) -> PathBuf {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let (stem, extension) = name.split_once('.').unwrap_or((name, ""));
-    let suffix = SUFFIXES.iter().find(|suffix| extension.ends_with(**suffix)).unwrap_or(&"");
+    let (stem, _, suffix) = split(name);
     path.with_file_name(format!("{stem}.log{suffix}"))
 }
 
@@ -185,8 +185,8 @@ pub enum Item<'a> {
         /// The last stable offset once it had ended.
         last_stable_offset: Offset,
     },
-    /// A producer in a snapshot.
-    Producer(SnapshotProducer),
+    /// A producer in a snapshot; -1 stands where something is absent.
+    Producer(ProducerEntry),
     /// A leader epoch and where it starts.
     Epoch(LeaderEpoch, Offset),
     /// A partition's offset in a checkpoint.
@@ -335,9 +335,10 @@ fn snapshot<E>(bytes: &[u8], at: Offset, verify: bool, tell: Tell<'_, E>) -> Tol
     let expected = snapshot::encoded_bytes(producers.len());
     let mut seen = BTreeSet::new();
     for producer in producers {
-        tell(Item::Producer(producer))?;
         let id = producer.producer_id;
-        if verify && (producer.last_offset >= at.0 || producer.transaction_first_offset >= at.0) {
+        let last = producer.last_offset.max(producer.current_txn_first_offset);
+        tell(Item::Producer(producer))?;
+        if verify && last >= at.0 {
             tell(Item::Problem(format!(
                 "producer {id} has offsets from the snapshot's, {at}, on"
             )))?;
