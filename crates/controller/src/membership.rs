@@ -60,11 +60,10 @@ pub enum ControllerError {
     },
     /// There is no epoch for another controller: somebody has written the highest number there is.
     #[error(
-        "{} is {}, the highest there is: no controller can be elected after it. Stop all brokers, remove {} from their first \
-         log directories, and set the node to a lower number with zookeeper-shell",
+        "{} is {}, the highest there is: no controller can be elected after it. Stop all brokers, remove \
+         barnabas-controller-epoch from their first log directories, and set the node to a lower number with zookeeper-shell",
         znodes::CONTROLLER_EPOCH,
-        i32::MAX,
-        "barnabas-controller-epoch"
+        i32::MAX
     )]
     EpochsAreUsedUp,
     /// A node does not hold what it should.

@@ -232,16 +232,14 @@ impl Driver {
     }
 
     async fn read_config_changes(&mut self) -> Result<(), StoreError> {
-        let names = self.session.children(znodes::CONFIG_CHANGES, true).await?;
-        let path = |name: &str| format!("{}/{name}", znodes::CONFIG_CHANGES);
-        let reads = names.iter().map(|name| Read::data(path(name))).collect();
-        let found = self.session.read_all(reads).await?;
+        let found = self.read_children(znodes::CONFIG_CHANGES, true).await?;
         let mut entities: Vec<ConfigEntity> = Vec::new();
         let mut old = Vec::new();
         let now = self.surroundings.clock.timestamp();
         let mut last = self.last_config_change;
-        for (name, found) in names.iter().zip(found) {
-            let Ok(ReadResult::Data(data, stat)) = found else { continue };
+        for (path, found) in found {
+            let Some((data, stat)) = found else { continue };
+            let name = path.rsplit('/').next().unwrap_or_default();
             let Some(number) = znodes::config_change_number(name) else { continue };
             if self.last_config_change.is_none_or(|last| number > last) {
                 let entity = znodes::parse_config_change(&data.unwrap_or_default());
@@ -249,7 +247,7 @@ impl Driver {
                 last = last.max(Some(number));
             }
             if now.0.saturating_sub(stat.ctime.0) > KEEP_CHANGES_MS {
-                old.push(path(name));
+                old.push(path);
             }
         }
         self.last_config_change = last;

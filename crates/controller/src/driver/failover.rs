@@ -3,6 +3,7 @@
 use super::*;
 use crate::context::{Partition, State, Topic};
 use crate::znodes::StateNode;
+use bytes::Bytes;
 use coordination::{CreateMode, Stat};
 use metadata::Endpoint;
 use model::{LeaderEpoch, PartitionEpoch, Timestamp, TopicId};
@@ -14,8 +15,11 @@ pub(super) type StateWrite = (TopicPartition, StateNode, Option<PartitionEpoch>)
 /// A write, and what else must be so.
 pub(super) type CheckedWrite = (StateWrite, Vec<Op>);
 
+/// A node's path, and what is in it if it can be read.
+pub(super) type Child = (String, Option<(Option<Bytes>, Stat)>);
+
 /// Something that was told through the store: its node's path, and what it says if it can be read.
-pub(super) type Notification = (String, Option<bytes::Bytes>);
+pub(super) type Notification = (String, Option<Bytes>);
 
 impl Driver {
     /// Registers this broker; its epoch is the change that created the node.
@@ -468,19 +472,30 @@ impl Driver {
         Ok(())
     }
 
+    /// The children of `parent`, and what is in each that can be read.
+    pub(super) async fn read_children(
+        &mut self,
+        parent: &str,
+        watch: bool,
+    ) -> Result<Vec<Child>, StoreError> {
+        let names = self.session.children(parent, watch).await?;
+        let paths: Vec<_> = names.iter().map(|name| format!("{parent}/{name}")).collect();
+        let found = self.session.read_all(paths.iter().map(Read::data).collect()).await?;
+        let read = paths.into_iter().zip(found).map(|(path, found)| match found {
+            Ok(ReadResult::Data(data, stat)) => (path, Some((data, stat))),
+            Ok(ReadResult::Exists(_) | ReadResult::Children(..)) | Err(_) => (path, None),
+        });
+        Ok(read.collect())
+    }
+
     /// The notifications below `parent`, which is watched.
     pub(super) async fn notifications(
         &mut self,
         parent: &str,
     ) -> Result<Vec<Notification>, Stopped> {
-        let names = self.session.children(parent, true).await.map_err(Stopped::of)?;
-        let paths: Vec<_> = names.iter().map(|name| format!("{parent}/{name}")).collect();
-        let reads = paths.iter().map(Read::data).collect();
-        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
-        let said = paths.into_iter().zip(found).map(|(path, found)| match found {
-            Ok(ReadResult::Data(data, _)) => (path, Some(data.unwrap_or_default())),
-            Ok(ReadResult::Exists(_) | ReadResult::Children(..)) | Err(_) => (path, None),
-        });
+        let said = self.read_children(parent, true).await.map_err(Stopped::of)?.into_iter();
+        let said =
+            said.map(|(path, found)| (path, found.map(|(data, _)| data.unwrap_or_default())));
         Ok(said.collect())
     }
 

@@ -82,26 +82,21 @@ impl Driver {
 
     /// Whether another broker said the same as this one in `told`, at about the same time by the store's clock.
     async fn another_sees(&mut self, suspect: BrokerId, told: &str) -> Result<bool, Stopped> {
-        let names = self.session.children(znodes::SUSPICIONS, false).await.map_err(Stopped::of)?;
-        let paths: Vec<_> =
-            names.iter().map(|name| format!("{}/{name}", znodes::SUSPICIONS)).collect();
-        let reads = paths.iter().map(Read::data).collect();
-        let found = self.session.read_all(reads).await.map_err(Stopped::of)?;
-        let said = paths.iter().zip(found).filter_map(|(path, found)| match found {
-            Ok(ReadResult::Data(data, stat)) => {
-                Some((path, znodes::parse_suspicion(&data?)?, stat))
-            }
-            Ok(ReadResult::Exists(_) | ReadResult::Children(..)) | Err(_) => None,
+        let found = self.read_children(znodes::SUSPICIONS, false).await.map_err(Stopped::of)?;
+        let said = found.into_iter().filter_map(|(path, found)| {
+            let (data, stat) = found?;
+            let (seen, observer) = znodes::parse_suspicion(&data?)?;
+            (seen == suspect).then_some((path, observer, stat))
         });
-        let said: Vec<_> = said.filter(|(_, (seen, _), _)| *seen == suspect).collect();
-        let Some((_, _, own)) = said.iter().find(|(path, ..)| *path == told) else {
+        let said: Vec<_> = said.collect();
+        let Some((_, _, own)) = said.iter().find(|(path, ..)| path == told) else {
             return Ok(false);
         };
         let fresh_from = own.ctime.0 - i64::try_from(FRESH_FOR.as_millis()).expect("two seconds");
         let is_another = |observer| observer != self.settings.broker.id && observer != suspect;
         Ok(said
             .iter()
-            .any(|(_, (_, observer), stat)| is_another(*observer) && stat.ctime.0 >= fresh_from))
+            .any(|(_, observer, stat)| is_another(*observer) && stat.ctime.0 >= fresh_from))
     }
 
     /// The session that `id` last registered with if it is one of ours, and the version of the node that says so.

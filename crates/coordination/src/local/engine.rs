@@ -179,7 +179,7 @@ impl Engine {
         let at = self.next_moment(session);
         let (mut results, mut undo) = (Vec::with_capacity(ops.len()), Vec::new());
         for op in ops {
-            match check_size(op).and_then(|()| self.tree.apply(op, at)) {
+            match check_limits(op).and_then(|()| self.tree.apply(op, at)) {
                 Ok((result, back)) => {
                     results.push(result);
                     undo.push(back);
@@ -296,7 +296,7 @@ impl Engine {
     }
 }
 
-fn check_size(op: &Op) -> Result<(), StoreError> {
+fn check_limits(op: &Op) -> Result<(), StoreError> {
     let is_too_deep =
         matches!(op, Op::Create { path, .. } if path::segments(path).count() > path::MAX_NAMES);
     if op.size() > MAX_OP_BYTES || is_too_deep {
