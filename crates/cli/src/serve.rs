@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
@@ -105,9 +105,24 @@ fn end_on_panic() {
 /// The signals that stop a broker. A second one ends the process at once, as if it were not caught.
 struct Signals {
     runtime: tokio::runtime::Runtime,
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-    hang_up: tokio::signal::unix::Signal,
+    caught: Caught,
+}
+
+struct Caught {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Caught {
+    /// The name of the next.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.hang_up.recv() => "SIGHUP",
+        }
+    }
 }
 
 fn signals() -> io::Result<Signals> {
@@ -117,7 +132,7 @@ fn signals() -> io::Result<Signals> {
     let interrupt = signal(SignalKind::interrupt())?;
     let hang_up = signal(SignalKind::hangup())?;
     drop(guard);
-    Ok(Signals { runtime, terminate, interrupt, hang_up })
+    Ok(Signals { runtime, caught: Caught { terminate, interrupt, hang_up } })
 }
 
 impl Signals {
@@ -126,19 +141,10 @@ impl Signals {
     /// signal: nobody has been told of anything that could be lost.
     fn end_until(mut self, mut up: oneshot::Receiver<()>) -> (Self, bool) {
         let told = self.runtime.block_on(async {
-            let (terminate, interrupt) = (&mut self.terminate, &mut self.interrupt);
-            let hang_up = &mut self.hang_up;
-            let mut signal = async || {
-                tokio::select! {
-                    _ = terminate.recv() => "SIGTERM",
-                    _ = interrupt.recv() => "SIGINT",
-                    _ = hang_up.recv() => "SIGHUP",
-                }
-            };
             let first = tokio::select! {
                 biased;
                 _ = &mut up => return false,
-                first = signal() => first,
+                first = self.caught.next() => first,
             };
             info!(
                 signal = first,
@@ -147,7 +153,7 @@ impl Signals {
             tokio::select! {
                 biased;
                 _ = up => true,
-                _ = signal() => std::process::exit(130),
+                _ = self.caught.next() => std::process::exit(130),
                 () = tokio::time::sleep(START_PATIENCE) => {
                     info!("the broker is not up yet: its start is cut short");
                     std::process::exit(0)
@@ -160,30 +166,19 @@ impl Signals {
     /// Waits for the first, or for the broker to fail; from then on another thread waits for the next,
     /// which ends the process. Returns how the process is to end.
     fn wait(self, failure: Failure) -> ExitCode {
-        let Self { runtime, mut terminate, mut interrupt, mut hang_up } = self;
-        let mut next = move |failure: Option<Failure>| {
-            runtime.block_on(async {
-                let failed = async {
-                    match failure {
-                        Some(failure) => failure.wait().await,
-                        None => std::future::pending().await,
-                    }
-                };
-                tokio::select! {
-                    _ = terminate.recv() => Some("SIGTERM"),
-                    _ = interrupt.recv() => Some("SIGINT"),
-                    _ = hang_up.recv() => Some("SIGHUP"),
-                    () = failed => None,
-                }
-            })
-        };
-        let signal = next(Some(failure));
+        let Self { runtime, mut caught } = self;
+        let signal = runtime.block_on(async {
+            tokio::select! {
+                signal = caught.next() => Some(signal),
+                () = failure.wait() => None,
+            }
+        });
         match signal {
             Some(signal) => info!(signal, "stopping; a second signal ends the process at once"),
             None => error!("stopping, to be started again; a signal ends the process at once"),
         }
         std::thread::spawn(move || {
-            next(None);
+            runtime.block_on(caught.next());
             std::process::exit(130);
         });
         if signal.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
