@@ -129,16 +129,17 @@ impl Partition {
         let throttle = self.leader_throttle(read, state);
         let is_held_back = throttle == Throttled::IfExceeded
             && self.topic.environment.leader_throttle.is_exceeded(now);
-        let told_high_watermark = state.told_by_answer(read);
-        if let Some((watcher, slot, interest)) = subscription
-            && let Some(work) = &mut state.work
-            && let Some(own) = work.subscriptions.iter_mut().find(|own| own.is(watcher, slot))
-        {
-            *own = Subscription::new(Arc::clone(watcher), slot, interest);
-            own.told_high_watermark = told_high_watermark;
-            if is_held_back {
-                // What is there already is no news.
-                own.told_bytes = u64::MAX;
+        if let Some((watcher, slot, interest)) = subscription {
+            let told_high_watermark = state.told_by_answer(read);
+            if let Some(work) = &mut state.work
+                && let Some(own) = work.subscriptions.iter_mut().find(|own| own.is(watcher, slot))
+            {
+                *own = Subscription::new(Arc::clone(watcher), slot, interest);
+                own.told_high_watermark = told_high_watermark;
+                if is_held_back {
+                    // What is there already is no news.
+                    own.told_bytes = u64::MAX;
+                }
             }
         }
         let log = if read.at_follower && state.role.follows() {
@@ -251,11 +252,7 @@ impl Partition {
         let throttled = &self.topic.settings.load().leader_throttled;
         let applies = environment.leader_throttle.is_limited()
             && throttled.contains(self.index, environment.broker_id.0);
-        let is_in_sync = state
-            .role
-            .leader()
-            .is_some_and(|leader| leader.isr().committed().contains(&replica.id));
-        match (applies, is_in_sync) {
+        match (applies, state.is_in_sync(replica.id)) {
             (false, _) => Throttled::No,
             (true, true) => Throttled::Counted,
             (true, false) => Throttled::IfExceeded,
@@ -352,16 +349,18 @@ impl Partition {
 }
 
 impl State {
+    /// Whether this replica leads, and `follower` is in the ISR.
+    fn is_in_sync(&self, follower: BrokerId) -> bool {
+        let leader = self.role.leader();
+        leader.is_some_and(|leader| leader.isr().committed().contains(&follower))
+    }
+
     /// The high watermark that the answer to a follower in the ISR carries, so that it is told only of a later
     /// one: else each of its fetches would look at every idle partition that it follows. None, which is to be
     /// told of in any case, to one that is to join: each of its fetches is a chance to.
     fn told_by_answer(&self, read: &Read) -> Offset {
-        let joined = |replica: Replica| {
-            let leader = self.role.leader();
-            leader.is_some_and(|leader| leader.isr().committed().contains(&replica.id))
-        };
         match (read.replica, self.log.opened()) {
-            (Some(replica), Some(log)) if joined(replica) => log.high_watermark(),
+            (Some(replica), Some(log)) if self.is_in_sync(replica.id) => log.high_watermark(),
             _ => NOTHING_TOLD,
         }
     }
