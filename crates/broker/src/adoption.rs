@@ -15,11 +15,12 @@
 
 use crate::config::{BrokerConfig, DefinedRules, ZooKeeperSettings};
 use crate::groups::{OFFSETS_TOPIC, offsets_topic};
+use crate::metadata_store::with_session;
 use crate::server::{Environment, StartError, open_ensemble};
 use controller::{ConfigRules, ControllerError, ImportedTopic, Membership};
 pub use controller::{ImportError, Imported, KnownCluster, KnownPartition, KnownTopic};
-use coordination::Store;
 use coordination::local::LocalStore;
+use coordination::{SessionHandle, Store};
 use model::{BrokerId, LeaderEpoch, TopicId, TopicName};
 use platform::Disk;
 use std::collections::BTreeMap;
@@ -151,16 +152,8 @@ impl KnownSettings {
     ) -> Result<Self, AdoptionError> {
         let store = open_ensemble(settings, environment)?;
         store.create_nothing();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(StartError::System)?;
-        let known = runtime.block_on(async {
-            let (session, _events) = store.open_session().await?;
-            let known = KnownCluster::read(&session).await;
-            // It would also end by itself.
-            let _ = session.close().await;
-            known
-        });
-        store.shut_down();
+        let read = async |session: &SessionHandle| KnownCluster::read(session).await;
+        let known = with_session(&store, read).map_err(StartError::System)?;
         Ok(Self::of_cluster(known.map_err(AdoptionError::Cluster)?))
     }
 

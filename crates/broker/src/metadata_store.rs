@@ -82,21 +82,20 @@ impl MetadataStore {
                     return Err(MetadataStoreError::None(directory.clone()));
                 }
                 let (store, _lock) = self.open_embedded(environment, directory, Zxid(0))?;
-                let copy = self.with_session(&store, async |session| {
-                    MetadataCopy::read(session).await.map_err(|error| self.failed(error))
-                })?;
+                let read = async |session: &SessionHandle| MetadataCopy::read(session).await;
+                let copy = with_session(&store, read)?.map_err(|error| self.failed(error))?;
                 Ok((copy, None))
             }
             Self::ZooKeeper(settings) => {
                 let store = open_ensemble(settings, environment)?;
                 store.create_nothing();
-                self.with_session(&store, async |session| {
-                    let read = MetadataCopy::read(session).await;
-                    let copy = read.map_err(|error| self.failed(error))?;
+                let read = async |session: &SessionHandle| -> Result<_, CopyError> {
+                    let copy = MetadataCopy::read(session).await?;
                     let paths = copy.nodes.iter().map(|node| node.path.clone()).collect();
-                    let acls = store.acls(paths).await.map_err(|error| self.failed(error))?;
+                    let acls = store.acls(paths).await?;
                     Ok((copy, Some(acls)))
-                })
+                };
+                with_session(&store, read)?.map_err(|error| self.failed(error))
             }
         }
     }
@@ -111,19 +110,18 @@ impl MetadataStore {
         environment: &Environment,
         copy: &MetadataCopy,
     ) -> Result<Copied, MetadataStoreError> {
-        let write = async |session: &SessionHandle| {
-            copy.write(session).await.map_err(|error| self.failed(error))
-        };
-        match self {
+        let write = async |session: &SessionHandle| copy.write(session).await;
+        let written = match self {
             Self::Embedded(directory) => {
                 let floor = Zxid(copy.last_change);
                 let (store, _lock) = self.open_embedded(environment, directory, floor)?;
-                self.with_session(&store, write)
+                with_session(&store, write)?
             }
             Self::ZooKeeper(settings) => {
-                self.with_session(&open_ensemble(settings, environment)?, write)
+                with_session(&open_ensemble(settings, environment)?, write)?
             }
-        }
+        };
+        written.map_err(|error| self.failed(error))
     }
 
     /// The directory's own lock is held, too: Apache's broker would not look at the store's.
@@ -145,24 +143,23 @@ impl MetadataStore {
         let store = LocalStore::open_inline_above(disk, directory, clock, floor).map_err(at)?;
         Ok((store, lock))
     }
+}
 
-    fn with_session<T>(
-        &self,
-        store: &dyn Store,
-        work: impl AsyncFnOnce(&SessionHandle) -> Result<T, MetadataStoreError>,
-    ) -> Result<T, MetadataStoreError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let done = runtime.block_on(async {
-            let opened: Result<_, StoreError> = store.open_session().await;
-            let (session, _events) = opened.map_err(|error| self.failed(error))?;
-            let done = work(&session).await;
-            // It would also end by itself.
-            let _ = session.close().await;
-            done
-        });
-        store.shut_down();
+/// Does `work` with a session of its own, and shuts the store down. The outer error is the system's.
+pub(crate) fn with_session<T, E: From<StoreError>>(
+    store: &dyn Store,
+    work: impl AsyncFnOnce(&SessionHandle) -> Result<T, E>,
+) -> io::Result<Result<T, E>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(async {
+        let (session, _events) = store.open_session().await?;
+        let done = work(&session).await;
+        // It would also end by itself.
+        let _ = session.close().await;
         done
-    }
+    });
+    store.shut_down();
+    Ok(done)
 }
 
 fn is_in(environment: &Environment, directory: &Path) -> Result<bool, MetadataStoreError> {
