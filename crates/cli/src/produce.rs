@@ -97,7 +97,7 @@ impl Produce {
                 AcksArgument::None => Acks::None,
             },
             compression: self.compression,
-            ..ProducerOptions::default()
+            ..self.target.producer_options()
         };
         let mut producer =
             Producer::new(client, options, Arc::<SystemClock>::clone(&clock)).await?;

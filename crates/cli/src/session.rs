@@ -1,11 +1,15 @@
 //! What the commands that talk to a broker share: how to reach it, how to fail, how to print.
 
 use clap::Args;
-use client::{Client, ClientError, ClientOptions};
+use client::{Client, ClientError, ClientOptions, OnRetry, ProducerOptions};
 use comfy_table::{Table, presets};
+use model::Instant;
+use platform::Clock;
+use platform::clock::SystemClock;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// How to reach the broker.
@@ -14,10 +18,17 @@ pub(crate) struct Target {
     /// Brokers to ask first: HOST:PORT, separated by commas. Also from BARNABAS_BROKER.
     #[arg(short = 'b', long = "broker", value_name = "HOST:PORT", global = true)]
     broker: Option<String>,
-    /// Seconds to go on trying while a broker is not reachable or not ready.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, global = true)]
-    timeout: u64,
+    /// Seconds to go on trying while a broker is not reachable or not ready, or does not answer. 30 if not given, and 120
+    /// for records that are sent.
+    #[arg(long, value_name = "SECONDS", global = true)]
+    timeout: Option<u64>,
 }
+
+/// How long something fails before people are told why they wait: longer than an election takes.
+const QUIET_WAIT: Duration = Duration::from_secs(2);
+/// How soon they are told another reason, and how soon the same again.
+const NEXT_REASON: Duration = Duration::from_secs(3);
+const REMINDER: Duration = Duration::from_secs(10);
 
 impl Target {
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
@@ -28,10 +39,50 @@ impl Target {
         let from_environment = || std::env::var("BARNABAS_BROKER").ok();
         let broker = self.broker.clone().or_else(from_environment);
         let mut options = ClientOptions::new(broker.as_deref().unwrap_or("127.0.0.1:9092"));
-        options.retry_timeout = Duration::from_secs(self.timeout);
+        if let Some(timeout) = self.timeout() {
+            options.retry_timeout = timeout;
+            let of_connection = &mut options.connection;
+            // Without time to answer nothing could ever be asked.
+            let longest = timeout.max(Duration::from_secs(1));
+            of_connection.connect_timeout = of_connection.connect_timeout.min(longest);
+            of_connection.request_timeout = of_connection.request_timeout.min(longest);
+        }
+        options.on_retry = say_why_we_wait();
         options.connection.software_name = "barnabas-cli".into();
         Client::connect(options).await
     }
+
+    /// What `--timeout` says.
+    fn timeout(&self) -> Option<Duration> {
+        self.timeout.map(Duration::from_secs)
+    }
+
+    /// How to produce within `--timeout`.
+    pub(crate) fn producer_options(&self) -> ProducerOptions {
+        let mut options = ProducerOptions::default();
+        if let Some(timeout) = self.timeout() {
+            options.delivery_timeout = timeout.max(Duration::from_secs(1));
+        }
+        options
+    }
+}
+
+/// Tells on standard error why a command waits: once it has waited for a while, when the reason changes, and from time
+/// to time.
+fn say_why_we_wait() -> OnRetry {
+    let clock = SystemClock::new();
+    let last = Mutex::new(None::<(String, Instant)>);
+    OnRetry::new(move |error, failing_for| {
+        let Ok(mut last) = last.lock() else { return };
+        let (now, text) = (clock.now(), error.to_string());
+        let too_soon = last.as_ref().is_some_and(|(said, at)| {
+            now.since(*at) < if *said == text { REMINDER } else { NEXT_REASON }
+        });
+        if failing_for >= QUIET_WAIT && !too_soon {
+            eprintln!("barnabas: waiting for {} s: {text}", failing_for.as_secs());
+            *last = Some((text, now));
+        }
+    })
 }
 
 /// Why a command ends with something else than 0.

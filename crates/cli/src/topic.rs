@@ -211,7 +211,7 @@ async fn describe(client: &Client, topics: &[String], json: bool) -> Result<(), 
     let cluster = client.metadata(Some(&[]), false).await?;
     let live = cluster.brokers.iter().map(|broker| broker.node_id).collect();
     for (at, name) in topics.iter().enumerate() {
-        let mut topic = client.topic_as_it_is(name).await?;
+        let mut topic = client.topic(name, false).await?;
         topic.partitions.sort_by_key(|partition| partition.partition_index);
         let ask = |timestamp| {
             // Nobody knows the offsets of a partition that has no leader.

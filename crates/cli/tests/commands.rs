@@ -25,11 +25,14 @@ impl Drop for Broker {
 
 impl Broker {
     fn start(data: &TempDir) -> Self {
+        Self::start_with(&[&format!("log.dirs={}", data.path().display())])
+    }
+
+    fn start_with(settings: &[&str]) -> Self {
         let mut process = Command::new(BARNABAS)
             .args(["serve", "--log-format", "json", "--set", "listeners=PLAINTEXT://127.0.0.1:0"])
             .args(["--set", "offsets.topic.num.partitions=1"])
-            .arg("--data")
-            .arg(data.path())
+            .args(settings.iter().flat_map(|setting| ["--set", setting]))
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -239,4 +242,53 @@ fn exit_codes_tell_failure_from_wrong_usage() {
         .unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("authorizer.class.name"));
+}
+
+#[test]
+fn who_waits_for_a_broker_without_room_is_told_why_and_for_no_longer_than_wanted() {
+    let data = TempDir::new().unwrap();
+    let broker = Broker::start(&data);
+    broker.run(&["topic", "create", "full", "-p", "1"], b"");
+    broker.run(&["produce", "full"], b"one\n");
+    broker.run(&["consume", "full", "-B", "--group", "g", "--exit"], b"");
+    broker.stop();
+    let directory = format!("log.dirs={}", data.path().display());
+    let broker =
+        Broker::start_with(&[&directory, "barnabas.disk.reserve.bytes=9223372036854775807"]);
+    let (code, said) = broker.fail(&["produce", "full", "--timeout", "4"], b"two\n");
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("waiting for 2 s: produce to full-0: "), "{said}");
+    assert!(said.lines().last().unwrap().ends_with("(KAFKA_STORAGE_ERROR)"), "{said}");
+
+    let mut member = Command::new(BARNABAS)
+        .args(["consume", "full", "--group", "g", "--timeout", "1", "--broker", &broker.address])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(member.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    member.kill().unwrap();
+    member.wait().unwrap();
+    assert!(said.starts_with("barnabas: waiting for 2 s: sync group g: "), "{said}");
+}
+
+/// It asked for all leaders anew, for half a minute, before each fetch.
+#[test]
+fn a_partition_without_a_leader_does_not_hold_up_the_others() {
+    let (one, two) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let directories = format!("log.dirs={},{}", one.path().display(), two.path().display());
+    let broker = Broker::start_with(&[&directories]);
+    broker.run(&["topic", "create", "half", "-p", "2"], b"");
+    for partition in ["0", "1"] {
+        broker.run(&["produce", "half", "-p", partition], &lines(3));
+    }
+    broker.stop();
+    // The second directory is gone, and with it one of the partitions.
+    let gone = two.path().to_owned();
+    std::fs::remove_dir_all(&gone).unwrap();
+    std::fs::write(&gone, b"not a directory").unwrap();
+    let broker = Broker::start_with(&[&directories]);
+    let arguments = ["consume", "half", "-o", "0", "-n", "3", "--timeout", "600"];
+    assert_eq!(broker.run(&arguments, b""), lines(3));
 }

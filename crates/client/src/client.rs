@@ -1,6 +1,6 @@
 //! Which broker to ask.
 
-use crate::{ClientError, Connection, ConnectionOptions};
+use crate::{ClientError, Connection, ConnectionOptions, OnRetry, Retry};
 use bytestring::ByteString;
 use protocol::ErrorCode;
 use protocol::messages::metadata_request::MetadataRequestTopic;
@@ -11,7 +11,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
-use tokio::time::sleep;
 
 /// How to reach a cluster.
 #[derive(Clone, Debug)]
@@ -20,10 +19,12 @@ pub struct ClientOptions {
     pub bootstrap: Vec<String>,
     /// For each connection.
     pub connection: ConnectionOptions,
-    /// How long to wait before asking again.
+    /// How long to wait before asking again; doubled with each time, up to a second.
     pub retry_backoff: Duration,
     /// How long to go on asking where a retry can help (a leader is being elected, a coordinator loads).
     pub retry_timeout: Duration,
+    /// Who is told why something is asked again.
+    pub on_retry: OnRetry,
 }
 
 impl ClientOptions {
@@ -44,6 +45,7 @@ impl ClientOptions {
             connection: ConnectionOptions::default(),
             retry_backoff: Duration::from_millis(100),
             retry_timeout: Duration::from_secs(30),
+            on_retry: OnRetry::default(),
         }
     }
 }
@@ -199,7 +201,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// The topic's metadata; asks again while the topic is being made or elects leaders.
+    /// The topic's metadata, also where partitions have no leader; asks again while the topic is being made.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -210,36 +212,8 @@ impl Client {
     ) -> Result<MetadataResponseTopic, ClientError> {
         let mut retry = self.retry();
         loop {
-            match self.topic_once(name, create).await {
+            match self.described_once(name, create).await {
                 Err(error) if !is_missing(&error, create) && retry.again(&error).await => {}
-                done => return done,
-            }
-        }
-    }
-
-    async fn topic_once(
-        &self,
-        name: &str,
-        create: bool,
-    ) -> Result<MetadataResponseTopic, ClientError> {
-        let topic = self.described_once(name, create).await?;
-        if let Some(partition) = topic.partitions.iter().find(|p| p.leader_id < 0) {
-            let what = format!("partition {name}-{}", partition.partition_index);
-            let code = ErrorCode::LeaderNotAvailable.code();
-            return Err(ClientError::broker(code, what, None));
-        }
-        Ok(topic)
-    }
-
-    /// The topic's metadata, also where partitions have no leader.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn topic_as_it_is(&self, name: &str) -> Result<MetadataResponseTopic, ClientError> {
-        let mut retry = self.retry();
-        loop {
-            match self.described_once(name, false).await {
-                Err(error) if !is_missing(&error, false) && retry.again(&error).await => {}
                 done => return done,
             }
         }
@@ -259,7 +233,7 @@ impl Client {
         Ok(topic)
     }
 
-    /// The leaders of the topic's partitions.
+    /// The leaders of the topic's partitions, of those that have one.
     ///
     /// # Errors
     /// As [`Self::topic`].
@@ -316,35 +290,21 @@ impl Client {
         }
     }
 
-    /// A count of retries, for one operation.
+    /// The attempts of one operation, for `retry_timeout`.
     #[must_use]
     pub fn retry(&self) -> Retry {
+        self.retry_for(Some(self.shared.options.retry_timeout))
+    }
+
+    /// The attempts of one operation, for `time` or for ever.
+    #[must_use]
+    pub fn retry_for(&self, time: Option<Duration>) -> Retry {
         let options = &self.shared.options;
-        let backoff = options.retry_backoff.max(Duration::from_millis(1));
-        Retry { backoff, left: options.retry_timeout }
+        Retry::new(options.retry_backoff, time, options.on_retry.clone())
     }
 }
 
 /// A topic that nobody is about to make does not appear by waiting.
 fn is_missing(error: &ClientError, create: bool) -> bool {
     !create && error.code() == Some(ErrorCode::UnknownTopicOrPartition)
-}
-
-/// How often one operation may still be tried.
-#[derive(Debug)]
-pub struct Retry {
-    backoff: Duration,
-    left: Duration,
-}
-
-impl Retry {
-    /// Waits, if another attempt can help against `error` and there is time for one; else false.
-    pub async fn again(&mut self, error: &ClientError) -> bool {
-        if !error.is_retriable() || self.left == Duration::ZERO {
-            return false;
-        }
-        sleep(self.backoff).await;
-        self.left = self.left.saturating_sub(self.backoff);
-        true
-    }
 }

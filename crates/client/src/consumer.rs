@@ -1,6 +1,6 @@
 //! Fetches records of partitions that the caller names.
 
-use crate::{Client, ClientError, Connection};
+use crate::{Client, ClientError, Connection, Retry};
 use bytes::Bytes;
 use model::{Offset, TopicPartition};
 use protocol::ErrorCode;
@@ -11,9 +11,10 @@ use protocol::messages::{FetchRequest, FetchResponse, ListOffsetsRequest};
 use protocol::records::{Batches, ControlRecord, Record, RecordsError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::future::pending;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 /// From version 13 on topics go by id.
 const FETCH_BY_NAME: i16 = 12;
@@ -100,6 +101,10 @@ pub struct Consumer {
     /// Rises with every assignment: answers to older ones are thrown away.
     assignment: u64,
     turn: usize,
+    /// Of looking for leaders, since the last time that every partition was fetched.
+    retry: Retry,
+    /// When leaders are looked for again, if that has just not helped. Partitions that have one go on.
+    look_again_at: Option<Instant>,
 }
 
 struct Answer {
@@ -189,6 +194,8 @@ impl Consumer {
     #[must_use]
     pub fn new(client: Client, options: ConsumerOptions) -> Self {
         Self {
+            retry: client.retry_for(None),
+            look_again_at: None,
             client,
             options,
             positions: BTreeMap::new(),
@@ -230,12 +237,28 @@ impl Consumer {
                 return Ok(fetched);
             }
             self.ask().await?;
-            match self.answers.join_next().await {
-                Some(Ok(answer)) => self.take(answer).await?,
-                Some(Err(_)) => {}
-                // Nothing is assigned, or no leader is known.
-                None => sleep(self.client.options().retry_backoff).await,
+            let look_again_at = self.look_again_at;
+            let look_again = async {
+                match look_again_at {
+                    Some(at) => sleep_until(at).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                Some(answer) = self.answers.join_next() => {
+                    if let Ok(answer) = answer {
+                        self.take(answer).await?;
+                    }
+                }
+                () = look_again => {}
             }
+        }
+    }
+
+    /// Some partition could not be fetched: its leader is looked for again, later each time.
+    fn failed(&mut self, error: &ClientError) {
+        if self.look_again_at.is_none() {
+            self.look_again_at = self.retry.failed(error).map(|pause| Instant::now() + pause);
         }
     }
 
@@ -264,6 +287,7 @@ impl Consumer {
                     }
                     Err(error) if error.is_retriable() => {
                         self.leaders.retain(|_, other| *other != leader);
+                        self.failed(&error);
                         continue;
                     }
                     Err(error) => return Err(error),
@@ -281,16 +305,24 @@ impl Consumer {
     }
 
     async fn find_leaders(&mut self) -> Result<(), ClientError> {
+        if self.look_again_at.is_some_and(|at| Instant::now() < at) {
+            return Ok(());
+        }
+        self.look_again_at = None;
         let missing: BTreeSet<_> = self
             .positions
             .keys()
             .filter(|partition| !self.leaders.contains_key(*partition))
             .map(|partition| partition.topic.clone())
             .collect();
+        let mut without = None;
         for topic in missing {
             let info = match self.client.leaders(&topic, false).await {
                 Ok(info) => info,
-                Err(error) if error.is_retriable() => continue,
+                Err(error) if error.is_retriable() => {
+                    without = Some(error);
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             for partition in self.positions.keys().filter(|partition| partition.topic == topic) {
@@ -299,7 +331,11 @@ impl Consumer {
                     Some(Some(leader)) => {
                         self.leaders.insert(partition.clone(), *leader);
                     }
-                    Some(None) => {}
+                    Some(None) => {
+                        let code = ErrorCode::LeaderNotAvailable.code();
+                        let what = format!("fetch from {partition}");
+                        without = Some(ClientError::broker(code, what, None));
+                    }
                     None => {
                         return Err(ClientError::NoPartition {
                             topic: topic.to_string(),
@@ -308,6 +344,9 @@ impl Consumer {
                     }
                 }
             }
+        }
+        if let Some(error) = without {
+            self.failed(&error);
         }
         Ok(())
     }
@@ -351,14 +390,13 @@ impl Consumer {
             Err(error) if error.is_retriable() => {
                 self.connections.remove(&answer.leader);
                 self.leaders.retain(|_, leader| *leader != answer.leader);
-                sleep(self.client.options().retry_backoff).await;
+                self.failed(&error);
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         ClientError::check(response.error_code, "fetch", None)?;
         let asked: BTreeMap<_, _> = answer.asked.into_iter().collect();
-        let mut late = false;
         for topic in response.responses {
             for data in topic.partitions {
                 let partition = TopicPartition::new(&*topic.topic, data.partition_index);
@@ -366,22 +404,22 @@ impl Consumer {
                 if self.positions.get(&partition) != Some(&offset) {
                     continue;
                 }
-                late |= !self.take_partition(partition, offset, data).await?;
+                self.take_partition(partition, offset, data).await?;
             }
         }
-        if late {
-            sleep(self.client.options().retry_backoff).await;
+        if self.positions.keys().all(|at| self.leaders.contains_key(at)) {
+            self.retry.succeeded();
         }
         Ok(())
     }
 
-    /// False if the partition has to be asked for again, later.
+    /// Takes the records, or notes why the partition has to be asked for again, later.
     async fn take_partition(
         &mut self,
         partition: TopicPartition,
         offset: i64,
         data: PartitionData,
-    ) -> Result<bool, ClientError> {
+    ) -> Result<(), ClientError> {
         let what = || format!("fetch from {partition}");
         match ErrorCode::from_code(data.error_code) {
             Some(ErrorCode::None) => {}
@@ -399,12 +437,16 @@ impl Consumer {
                 if let Some(offset) = found.get(&partition) {
                     self.positions.insert(partition, *offset);
                 }
-                return Ok(true);
+                return Ok(());
             }
             _ => {
                 let error = ClientError::broker(data.error_code, what(), None);
                 self.leaders.remove(&partition);
-                return if error.is_retriable() { Ok(false) } else { Err(error) };
+                if !error.is_retriable() {
+                    return Err(error);
+                }
+                self.failed(&error);
+                return Ok(());
             }
         }
         let records = data
@@ -419,7 +461,7 @@ impl Consumer {
             next_offset = next_offset.max(last.0.saturating_add(1));
         }
         if next_offset == offset {
-            return Ok(true);
+            return Ok(());
         }
         self.positions.insert(partition.clone(), next_offset);
         let end_offset = match self.options.isolation {
@@ -435,7 +477,7 @@ impl Consumer {
             records,
             aborted,
         });
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -466,7 +508,7 @@ async fn list_offsets_once(
     let mut by_leader = BTreeMap::<i32, Vec<ListOffsetsTopic>>::new();
     let topics: BTreeSet<_> = wanted.iter().map(|(at, _)| at.topic.clone()).collect();
     for name in topics {
-        let info = client.topic_as_it_is(&name).await?;
+        let info = client.topic(&name, false).await?;
         for (at, timestamp) in wanted.iter().filter(|(at, _)| at.topic == name) {
             let found = info.partitions.iter().find(|p| p.partition_index == at.partition);
             let leader = match found {

@@ -226,12 +226,13 @@ impl GroupConsumer {
             self.commit().await.ok();
         }
         self.uncommitted.clear();
+        // A group that rebalances asks its members for ever; so does what keeps its coordinator away.
+        let mut retry = self.client.retry_for(None);
         loop {
             match self.try_join().await {
                 Ok(()) => return Ok(()),
-                Err(error) if rejoins(&error) || error.is_retriable() => {
-                    sleep(self.client.options().retry_backoff).await;
-                }
+                Err(error)
+                    if (rejoins(&error) || error.is_retriable()) && retry.wait(&error).await => {}
                 Err(error) => return Err(error),
             }
         }

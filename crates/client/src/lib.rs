@@ -18,8 +18,9 @@ mod error;
 mod group;
 mod murmur2;
 mod producer;
+mod retry;
 
-pub use client::{Client, ClientOptions, Retry, TopicInfo};
+pub use client::{Client, ClientOptions, TopicInfo};
 pub use connection::{Connection, ConnectionOptions};
 pub use consumer::{Consumer, ConsumerOptions, Fetched, Isolation, OffsetReset};
 pub use consumer::{EARLIEST, LATEST, list_offsets};
@@ -29,3 +30,4 @@ pub use group::{
 };
 pub use murmur2::{murmur2, partition_of};
 pub use producer::{Acks, Producer, ProducerOptions, Progress, ToSend};
+pub use retry::{OnRetry, Retry};

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// From version 13 on topics go by id.
 const PRODUCE_BY_NAME: i16 = 12;
@@ -363,6 +363,7 @@ impl LaneSender {
         bytes: Bytes,
     ) -> Result<(), ClientError> {
         let mut last = None;
+        let mut retry = self.client.retry_for(Some(self.options.delivery_timeout));
         let delivery = async {
             loop {
                 match self.attempt(leader, bytes.clone()).await {
@@ -371,8 +372,10 @@ impl LaneSender {
                     }
                     Err(error) if error.is_retriable() => {
                         *leader = None;
-                        last = Some(error);
-                        sleep(self.client.options().retry_backoff).await;
+                        last = Some(error.clone());
+                        if !retry.again(&error).await {
+                            return Err(error);
+                        }
                     }
                     done => return done,
                 }
