@@ -485,9 +485,9 @@ fn as_imported(topic: &FoundTopic) -> ImportedTopic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platform::MemoryDisk;
     use platform::clock::ManualClock;
     use platform::random::SeededRandom;
+    use platform::{MemoryDisk, Network};
 
     fn world() -> (MemoryDisk, Environment) {
         let disk = MemoryDisk::new();
@@ -497,6 +497,7 @@ mod tests {
             clock: Arc::new(ManualClock::at(model::Timestamp(1))),
             random: Arc::new(SeededRandom::new(1)),
             disk: Arc::new(disk.clone()),
+            network: Network::System,
         };
         (disk, environment)
     }

@@ -63,6 +63,7 @@ impl ControlChannels for Channels {
             connect_timeout: config.controller.socket_timeout,
             request_timeout: config.node.request_timeout,
             max_response_bytes: MAX_RESPONSE_BYTES,
+            network: broker.network.clone(),
             ..ConnectionOptions::default()
         };
         let connection = Arc::new(Mutex::new(None));

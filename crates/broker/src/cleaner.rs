@@ -183,6 +183,14 @@ impl Cleaners {
         }
     }
 
+    /// Compacts a log if one is due; when to look again. For simulation.
+    pub(crate) fn clean_once(&self, broker: &Broker) -> Instant {
+        let settings = broker.config.load().log.cleaner.clone();
+        let is_at_work = self.clean_dirtiest(broker, &settings);
+        let now = broker.clock.now();
+        if is_at_work { now } else { now + settings.backoff }
+    }
+
     /// Compacts a log, or waits for one to be due. Whether to stop.
     fn work(&self, broker: &Arc<Broker>, number: usize) -> bool {
         let seen = self.shared.signals.state.lock().settings;

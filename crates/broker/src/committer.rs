@@ -6,6 +6,7 @@ use crate::partition::Partition;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
+use tokio::sync::Notify;
 
 /// The committer's list, shared by the partitions and the thread.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,8 @@ pub(crate) struct Committer {
 struct Shared {
     asked: Mutex<Asked>,
     news: Condvar,
+    /// The same for a task of a simulator.
+    rung: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -30,6 +33,12 @@ impl Committer {
     pub(crate) fn ask(&self, partition: &Arc<Partition>) {
         self.shared.asked.lock().partitions.push_back(Arc::downgrade(partition));
         self.shared.news.notify_one();
+        self.shared.rung.notify_one();
+    }
+
+    /// Waits until something may have been asked for since this last returned.
+    pub(crate) async fn wait(&self) {
+        self.shared.rung.notified().await;
     }
 
     /// Flushes what was asked for until [`Committer::stop`]; the thread's main function.
@@ -52,7 +61,6 @@ impl Committer {
     }
 
     /// Flushes what was asked for so far, on this thread. For tests and simulation.
-    #[cfg(test)]
     pub(crate) fn run_once(&self) {
         loop {
             let Some(partition) = self.shared.asked.lock().partitions.pop_front() else { return };

@@ -134,7 +134,7 @@ fn make_ready(broker: &Arc<Broker>, shows_topics: bool) {
     // The next update does, whatever it shows.
     broker.told.expects_topics.store(false, Ordering::Release);
     let broker = Arc::downgrade(broker);
-    tokio::spawn(async move {
+    platform::tasks::spawn(async move {
         tokio::time::sleep(TOPICS_PATIENCE).await;
         if let Some(broker) = broker.upgrade() {
             broker.readiness.set();

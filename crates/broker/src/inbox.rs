@@ -6,8 +6,9 @@ use crate::reactor::Accepted;
 use crate::request::{Completion, ConnectionToken};
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::Notify;
 
 /// One piece of news for a reactor.
 #[derive(Debug)]
@@ -37,13 +38,27 @@ pub struct Inbox {
     news: Mutex<Vec<News>>,
     /// True from before the reactor last looked until it wakes.
     asleep: AtomicBool,
-    waker: OnceLock<mio::Waker>,
+    waker: OnceLock<ReaderWaker>,
+}
+
+/// Ends the sleep of who reads.
+#[derive(Debug)]
+enum ReaderWaker {
+    /// A thread that waits for sockets.
+    Thread(mio::Waker),
+    /// A task of a simulator.
+    Task(Arc<Notify>),
 }
 
 impl Inbox {
     /// An inbox that wakes its reader with `waker`.
     pub(crate) fn with_waker(waker: mio::Waker) -> Self {
-        Self { waker: OnceLock::from(waker), ..Self::default() }
+        Self { waker: OnceLock::from(ReaderWaker::Thread(waker)), ..Self::default() }
+    }
+
+    /// An inbox whose reader waits for `news`.
+    pub(crate) fn with_notify(news: Arc<Notify>) -> Self {
+        Self { waker: OnceLock::from(ReaderWaker::Task(news)), ..Self::default() }
     }
 
     /// From now on this thread is the one that reads it.
@@ -55,6 +70,12 @@ impl Inbox {
     /// now.
     pub(crate) fn is_read_no_more() {
         READ_HERE.set(0);
+    }
+
+    /// For a while others read on this thread: what it has told itself and not taken yet is kept here.
+    pub(crate) fn is_put_aside(&self) {
+        OWN.with_borrow_mut(|own| self.news.lock().append(own));
+        Self::is_read_no_more();
     }
 
     fn address(&self) -> usize {
@@ -77,8 +98,11 @@ impl Inbox {
             && self.asleep.swap(false, Ordering::SeqCst)
             && let Some(waker) = self.waker.get()
         {
-            // A failure means that the eventfd's counter is full: the reactor is being woken already.
-            drop(waker.wake());
+            match waker {
+                // A failure means that the eventfd's counter is full: the reactor is being woken already.
+                ReaderWaker::Thread(waker) => drop(waker.wake()),
+                ReaderWaker::Task(news) => news.notify_one(),
+            }
         }
     }
 

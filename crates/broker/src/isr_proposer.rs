@@ -123,6 +123,7 @@ async fn send(
         accepted(response)
     };
     tokio::select! {
+        biased;
         answer = ask => answer,
         // A controller that was frozen when it was asked answers only once it is none any more.
         () = another_than(controller, broker) => {

@@ -39,8 +39,12 @@ pub mod request;
 pub mod server;
 mod session_file;
 mod small_file;
+pub mod stepped;
+mod stream;
 pub mod timer;
 mod to_controller;
+
+pub use crate::partition::{LogView, ReplicaView, RoleView};
 
 use crate::cleaner::Cleaners;
 use crate::config::BrokerConfig;
@@ -58,7 +62,7 @@ use arc_swap::ArcSwap;
 use bytestring::ByteString;
 use controller::ControllerHandle;
 use metadata::ClusterImage;
-use platform::{Clock, Disk, Random};
+use platform::{Clock, Disk, Network, Random, Tasks};
 use std::sync::{Arc, OnceLock};
 
 /// One broker: what its handlers share.
@@ -70,6 +74,8 @@ pub struct Broker {
     pub random: Arc<dyn Random>,
     /// Files.
     pub disk: Arc<dyn Disk>,
+    /// Connections to other brokers.
+    pub network: Network,
     /// The configuration; swapped whole when a dynamic setting changes.
     pub config: ArcSwap<BrokerConfig>,
     /// What is known of the cluster; swapped whole.
@@ -83,7 +89,7 @@ pub struct Broker {
     /// Deadlines of waiting requests.
     pub timers: TimerService,
     /// Where futures run that are not on the data path: the controller, coordinators, administration.
-    pub control: tokio::runtime::Handle,
+    pub control: Tasks,
     /// What is said about connections that we close.
     pub refusals: Refusals,
     pub(crate) receive_budget: ReceiveBudget,

@@ -2,6 +2,7 @@
 
 use crate::inbox::{Inbox, News};
 use crate::reactor::Accepted;
+use crate::stream::Stream;
 use mio::{Events, Interest, Poll, Token};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -162,9 +163,33 @@ pub(crate) struct Acceptor {
     poll: Poll,
     sockets: Vec<(mio::net::TcpListener, Arc<Listener>)>,
     settings: SocketSettings,
-    admissions: Arc<Admissions>,
-    reactors: Vec<ReactorDoor>,
+    doors: Doors,
     stopped: Arc<AtomicBool>,
+}
+
+/// Where connections come in, whoever accepts them.
+#[derive(Clone, Debug)]
+pub(crate) struct Doors {
+    pub(crate) admissions: Arc<Admissions>,
+    pub(crate) reactors: Vec<ReactorDoor>,
+}
+
+impl Doors {
+    /// Hands a connection to the reactor with the fewest, unless there are too many from where it comes.
+    pub(crate) fn let_in(&self, stream: Stream, peer: SocketAddr, listener: &Arc<Listener>) {
+        let Some(admission) = self.admissions.admit(peer.ip()) else {
+            info!(%peer, listener = %listener.name, "connection refused: max.connections.per.ip");
+            return;
+        };
+        let door = self
+            .reactors
+            .iter()
+            .min_by_key(|door| door.load.load(Ordering::Relaxed))
+            .expect("there is at least one reactor");
+        door.load.fetch_add(1, Ordering::Relaxed);
+        let accepted = Accepted { stream, peer, listener: Arc::clone(listener), admission };
+        door.inbox.send(News::Accepted(accepted));
+    }
 }
 
 /// How the acceptor reaches a reactor.
@@ -200,12 +225,11 @@ impl Acceptor {
     pub(crate) fn new(
         sockets: Vec<(std::net::TcpListener, Arc<Listener>)>,
         settings: SocketSettings,
-        admissions: Arc<Admissions>,
-        reactors: Vec<ReactorDoor>,
+        doors: Doors,
     ) -> io::Result<(Self, AcceptorStop)> {
         let poll = Poll::new()?;
         // The admissions belong to this acceptor alone, so the cell is empty.
-        drop(admissions.waker.set(mio::Waker::new(poll.registry(), WAKE)?));
+        drop(doors.admissions.waker.set(mio::Waker::new(poll.registry(), WAKE)?));
         let mut registered = Vec::new();
         for (at, (socket, listener)) in sockets.into_iter().enumerate() {
             let mut socket = mio::net::TcpListener::from_std(socket);
@@ -213,9 +237,9 @@ impl Acceptor {
             registered.push((socket, listener));
         }
         let stopped = Arc::new(AtomicBool::new(false));
-        let stop =
-            AcceptorStop { stopped: Arc::clone(&stopped), admissions: Arc::clone(&admissions) };
-        Ok((Self { poll, sockets: registered, settings, admissions, reactors, stopped }, stop))
+        let admissions = Arc::clone(&doors.admissions);
+        let stop = AcceptorStop { stopped: Arc::clone(&stopped), admissions };
+        Ok((Self { poll, sockets: registered, settings, doors, stopped }, stop))
     }
 
     /// Accepts until it is stopped.
@@ -237,7 +261,7 @@ impl Acceptor {
     /// Accepts what waits; returns how long to wait after an error.
     fn accept_all(&self, at: usize) -> Option<Duration> {
         let (socket, listener) = &self.sockets[at];
-        while !self.stopped.load(Ordering::SeqCst) && !self.admissions.is_full() {
+        while !self.stopped.load(Ordering::SeqCst) && !self.doors.admissions.is_full() {
             match socket.accept() {
                 Ok((stream, peer)) => self.hand_over(stream, peer, listener),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
@@ -254,22 +278,11 @@ impl Acceptor {
     }
 
     fn hand_over(&self, stream: mio::net::TcpStream, peer: SocketAddr, listener: &Arc<Listener>) {
-        let Some(admission) = self.admissions.admit(peer.ip()) else {
-            info!(%peer, listener = %listener.name, "connection refused: max.connections.per.ip");
-            return;
-        };
         if let Err(error) = self.set_options(&stream) {
             debug!(%peer, %error, "the client was gone before it was served");
             return;
         }
-        let door = self
-            .reactors
-            .iter()
-            .min_by_key(|door| door.load.load(Ordering::Relaxed))
-            .expect("there is at least one reactor");
-        door.load.fetch_add(1, Ordering::Relaxed);
-        let accepted = Accepted { stream, peer, listener: Arc::clone(listener), admission };
-        door.inbox.send(News::Accepted(accepted));
+        self.doors.let_in(Stream::Socket(stream), peer, listener);
     }
 
     fn set_options(&self, stream: &mio::net::TcpStream) -> io::Result<()> {

@@ -172,9 +172,9 @@ mod tests {
     use super::*;
     use controller::Membership;
     use model::Timestamp;
-    use platform::MemoryDisk;
     use platform::clock::ManualClock;
     use platform::random::SeededRandom;
+    use platform::{MemoryDisk, Network};
 
     #[test]
     fn a_store_moves_to_another_directory_and_its_changes_count_on() {
@@ -187,6 +187,7 @@ mod tests {
             clock: Arc::new(ManualClock::at(Timestamp(1))),
             random: Arc::new(SeededRandom::new(1)),
             disk: Arc::new(disk.clone()),
+            network: Network::System,
         };
         let at = |directory: &str| MetadataStore::Embedded(directory.into());
         let error = at("/a").export(&environment).unwrap_err();

@@ -5,6 +5,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
 
 /// The mover's list, shared by handlers and the thread.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,8 @@ pub(crate) struct Mover {
 struct Shared {
     asked: Mutex<VecDeque<Relocation>>,
     news: Condvar,
+    /// The same for a task of a simulator.
+    rung: Notify,
     stopping: AtomicBool,
 }
 
@@ -24,6 +27,12 @@ impl Mover {
     pub(crate) fn ask(&self, relocation: Relocation) {
         self.shared.asked.lock().push_back(relocation);
         self.shared.news.notify_one();
+        self.shared.rung.notify_one();
+    }
+
+    /// Waits until something may have been asked for since this last returned.
+    pub(crate) async fn wait(&self) {
+        self.shared.rung.notified().await;
     }
 
     /// Moves until [`Mover::stop`]; the thread's main function.
@@ -44,7 +53,6 @@ impl Mover {
     }
 
     /// Does all the moves on the list, on this thread. For tests and simulation.
-    #[cfg(test)]
     pub(crate) fn run_once(&self) {
         loop {
             let Some(relocation) = self.shared.asked.lock().pop_front() else { return };

@@ -18,6 +18,7 @@ mod cleaning;
 mod coordinator_log;
 mod describe;
 mod following;
+mod inspection;
 mod read;
 mod relocation;
 mod role;
@@ -34,6 +35,7 @@ pub(crate) use describe::{
     DeleteFailure, Deletion, Found, OffsetFailure, OffsetLookup, OffsetQuery, ReplicaSize,
 };
 pub(crate) use following::{Fetched, FollowFailure, FollowerPosition};
+pub use inspection::{LogView, ReplicaView, RoleView};
 pub(crate) use read::{PartitionRead, Read, ReadFailure, Replica};
 pub(crate) use relocation::{Ended, MoveRefusal, Relocation, reopen};
 pub(crate) use role::{Assignment, Role};

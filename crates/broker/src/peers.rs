@@ -12,13 +12,16 @@
 use crate::Broker;
 use metadata::{ClusterImage, SecurityProtocol};
 use model::BrokerId;
+use platform::Network;
+use platform::network::ByteStream;
+use platform::tasks::{self, Task};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 use tracing::{debug, info};
 
 /// How many of the brokers that come next in the order of ids one watches.
@@ -64,7 +67,7 @@ impl Peers {
 
 /// Dropping it ends its tasks.
 #[derive(Debug, Default)]
-struct Watched(BTreeMap<(BrokerId, Address), AbortHandle>);
+struct Watched(BTreeMap<(BrokerId, Address), Task>);
 
 impl Watched {
     fn change_to(&mut self, wanted: BTreeMap<BrokerId, Address>, broker: &Weak<Broker>) {
@@ -77,16 +80,16 @@ impl Watched {
         });
         for (id, address) in wanted {
             let broker = Weak::clone(broker);
-            self.0.entry((id, address.clone())).or_insert_with(|| {
-                tokio::spawn(Watch { id, address, broker }.run()).abort_handle()
-            });
+            self.0
+                .entry((id, address.clone()))
+                .or_insert_with(|| tasks::spawn(Watch { id, address, broker }.run()));
         }
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.0.values().for_each(AbortHandle::abort);
+        self.0.values().for_each(Task::abort);
     }
 }
 
@@ -116,9 +119,20 @@ struct Watch {
 
 /// What became of a try to connect.
 enum Probe {
-    Connected(TcpStream),
+    Connected(Box<dyn ByteStream>),
     Refused,
     Unknown(io::Error),
+}
+
+impl Probe {
+    fn of(connected: Result<io::Result<Box<dyn ByteStream>>, tokio::time::error::Elapsed>) -> Self {
+        match connected {
+            Ok(Ok(stream)) => Self::Connected(stream),
+            Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => Self::Refused,
+            Ok(Err(error)) => Self::Unknown(error),
+            Err(_) => Self::Unknown(ErrorKind::TimedOut.into()),
+        }
+    }
 }
 
 impl Watch {
@@ -127,7 +141,18 @@ impl Watch {
         let mut refusals = 0;
         let mut said_at = None;
         loop {
-            match self.probe().await {
+            let Some(network) = self.broker.upgrade().map(|broker| broker.network.clone()) else {
+                return;
+            };
+            let probe = match network {
+                Network::System => self.probe().await,
+                Network::Virtual(network) => {
+                    let (host, port) = &self.address;
+                    let connecting = network.connect(&model::host_and_port(host, *port));
+                    Probe::of(tokio::time::timeout(CONNECT_TIMEOUT, connecting).await)
+                }
+            };
+            match probe {
                 Probe::Connected(connection) => {
                     (was_connected, refusals, said_at) = (true, 0, None);
                     until_closed(connection).await;
@@ -183,7 +208,7 @@ impl Watch {
             match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
                 // A free port of this machine may have been connected to itself.
                 Ok(Ok(stream)) if stream.local_addr().is_ok_and(|own| own == address) => {}
-                Ok(Ok(stream)) => return Probe::Connected(stream),
+                Ok(Ok(stream)) => return Probe::Connected(Box::new(stream)),
                 Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => {}
                 Ok(Err(error)) => unknown = Some(error),
                 Err(_) => unknown = Some(ErrorKind::TimedOut.into()),
@@ -199,19 +224,9 @@ impl Watch {
 
 /// Nothing is ever asked on it, so that nothing is answered: it ends with the other process, or when that
 /// closes connections that are idle.
-async fn until_closed(connection: TcpStream) {
-    let mut byte = [0; 64];
-    loop {
-        if connection.readable().await.is_err() {
-            return;
-        }
-        match connection.try_read(&mut byte) {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(_) => return,
-        }
-    }
+async fn until_closed(mut connection: Box<dyn ByteStream>) {
+    let mut bytes = [0; 64];
+    while connection.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
 }
 
 #[cfg(test)]

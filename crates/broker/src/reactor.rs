@@ -11,25 +11,28 @@
 //! decision 0005.
 
 use crate::Broker;
+use crate::config::NetworkSettings;
 use crate::connection::{ConnectionCore, SMALL_READ};
 use crate::inbox::{Inbox, News};
 use crate::listener::{Admission, Listener};
 use crate::output::Progress;
 use crate::request::{ConnectionContext, ConnectionToken};
+use crate::stream::Stream;
+use crate::timer::TimerService;
 use bytes::Bytes;
 use mio::{Events, Interest, Poll, Token};
 use model::{Instant, Timestamp};
+use parking_lot::Mutex;
 use platform::Clock;
-use rustix::buffer::spare_capacity;
-use rustix::net::RecvFlags;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tracing::{debug, error};
 
 /// Most bytes that are received in one turn before its answers are sent.
@@ -70,7 +73,7 @@ const WAKE: Token = Token(usize::MAX);
 /// A connection on its way from the acceptor.
 #[derive(Debug)]
 pub(crate) struct Accepted {
-    pub(crate) stream: mio::net::TcpStream,
+    pub(crate) stream: Stream,
     pub(crate) peer: SocketAddr,
     pub(crate) listener: Arc<Listener>,
     pub(crate) admission: Admission,
@@ -83,6 +86,13 @@ pub struct ReactorSettings {
     pub frame_limit: usize,
     /// `connections.max.idle.ms`; `None` means for ever.
     pub max_idle: Option<Duration>,
+}
+
+impl ReactorSettings {
+    /// What `network` says.
+    pub(crate) fn of(network: &NetworkSettings) -> Self {
+        Self { frame_limit: network.request_max_bytes, max_idle: network.connections_max_idle }
+    }
 }
 
 /// Bounds what all reactors together hold of frames that have not arrived whole. Above the limit no new
@@ -155,6 +165,35 @@ pub fn at_turn_end(work: impl FnOnce() + 'static) {
     }
 }
 
+/// What tells a reactor which connections have news.
+#[derive(Debug)]
+pub(crate) enum Watch {
+    /// The system, of sockets.
+    Polled(Poll),
+    /// Streams of a simulated network.
+    Virtual(Arc<VirtualReadiness>),
+}
+
+/// The connections of a simulated network that may have something to read.
+#[derive(Debug, Default)]
+pub(crate) struct VirtualReadiness {
+    slots: Mutex<Vec<u32>>,
+    /// Told of those, and of news in the inbox.
+    news: Arc<Notify>,
+}
+
+struct SlotWaker {
+    readiness: Arc<VirtualReadiness>,
+    slot: u32,
+}
+
+impl Wake for SlotWaker {
+    fn wake(self: Arc<Self>) {
+        self.readiness.slots.lock().push(self.slot);
+        self.readiness.news.notify_one();
+    }
+}
+
 /// A thread's connections.
 pub(crate) struct Reactor {
     index: u16,
@@ -162,7 +201,7 @@ pub(crate) struct Reactor {
     settings: ReactorSettings,
     inbox: Arc<Inbox>,
     load: Arc<AtomicUsize>,
-    poll: Poll,
+    watch: Watch,
     places: Vec<Place>,
     free: Vec<u32>,
     /// Connections that may have something to read or to execute.
@@ -188,7 +227,7 @@ struct Place {
 }
 
 struct Connection {
-    stream: mio::net::TcpStream,
+    stream: Stream,
     core: ConnectionCore,
     /// What may be read is still there.
     readable: bool,
@@ -210,7 +249,7 @@ impl Reactor {
         index: u16,
         broker: Arc<Broker>,
         settings: ReactorSettings,
-        poll: Poll,
+        watch: Watch,
         inbox: Arc<Inbox>,
         load: Arc<AtomicUsize>,
     ) -> Self {
@@ -220,7 +259,7 @@ impl Reactor {
             settings,
             inbox,
             load,
-            poll,
+            watch,
             places: Vec::new(),
             free: Vec::new(),
             ready: VecDeque::new(),
@@ -237,10 +276,17 @@ impl Reactor {
     }
 
     /// The poll of a reactor, and the inbox that wakes it.
-    pub(crate) fn open() -> io::Result<(Poll, Arc<Inbox>)> {
+    pub(crate) fn open() -> io::Result<(Watch, Arc<Inbox>)> {
         let poll = Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKE)?;
-        Ok((poll, Arc::new(Inbox::with_waker(waker))))
+        Ok((Watch::Polled(poll), Arc::new(Inbox::with_waker(waker))))
+    }
+
+    /// The same of a reactor that is a simulator's task.
+    pub(crate) fn open_virtual() -> (Watch, Arc<Inbox>) {
+        let readiness = Arc::new(VirtualReadiness::default());
+        let inbox = Arc::new(Inbox::with_notify(Arc::clone(&readiness.news)));
+        (Watch::Virtual(readiness), inbox)
     }
 
     /// Turns until it is told to stop, or to drain and nothing is left.
@@ -253,7 +299,10 @@ impl Reactor {
         let mut news = Vec::new();
         while !(self.stopping || self.draining && self.load.load(Ordering::Relaxed) == 0) {
             let timeout = self.time_to_sleep();
-            if let Err(error) = self.poll.poll(&mut events, timeout)
+            let Watch::Polled(poll) = &mut self.watch else {
+                unreachable!("threads are for sockets")
+            };
+            if let Err(error) = poll.poll(&mut events, timeout)
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 // Sockets can no longer be served on this thread, and nothing can repair that.
@@ -271,6 +320,39 @@ impl Reactor {
             IN_TURN.set(false);
         }
         Inbox::is_read_no_more();
+    }
+
+    /// Turns for ever; the same as [`Self::run`], as a task of a simulator. Other reactors run on the same
+    /// thread between two turns.
+    pub(crate) async fn run_as_task(mut self) {
+        let Watch::Virtual(ready) = &self.watch else { unreachable!("sockets are for threads") };
+        let ready = Arc::clone(ready);
+        let inbox = Arc::clone(&self.inbox);
+        self.broker.readiness.when_ready(move || inbox.send(News::Ready));
+        let mut news = Vec::new();
+        while !(self.stopping || self.draining && self.load.load(Ordering::Relaxed) == 0) {
+            match self.time_to_sleep() {
+                Some(span) => drop(tokio::time::timeout(span, ready.news.notified()).await),
+                None => ready.news.notified().await,
+            }
+            self.broker.timers.attach(self.index, Arc::clone(&self.inbox));
+            self.inbox.is_read_here();
+            self.inbox.awake();
+            let now = self.broker.clock.now();
+            let slots = std::mem::take(&mut *ready.slots.lock());
+            for slot in slots {
+                if let Some(connection) = connection(&mut self.places, slot) {
+                    connection.readable = true;
+                    queue(connection, slot, &mut self.ready);
+                }
+            }
+            TIMESTAMP.set(None);
+            IN_TURN.set(true);
+            self.turn(&mut news, now);
+            IN_TURN.set(false);
+            self.inbox.is_put_aside();
+            TimerService::detach();
+        }
     }
 
     fn time_to_sleep(&mut self) -> Option<Duration> {
@@ -364,10 +446,10 @@ impl Reactor {
     /// Reads a connection once.
     fn read(&mut self, slot: u32, now: Instant) -> io::Result<usize> {
         let Some(connection) = connection(&mut self.places, slot) else { return Ok(0) };
-        let socket = connection.stream.as_fd();
+        let stream = &mut connection.stream;
         let (received, room) = if let Some((buffer, _)) = connection.core.direct_buffer() {
             let room = buffer.capacity() - buffer.len();
-            (rustix::net::recv(socket, spare_capacity(buffer), RecvFlags::empty()), room)
+            (stream.receive(buffer), room)
         } else {
             // While memory is short a large frame must not come far before it has to wait.
             let is_small =
@@ -383,19 +465,19 @@ impl Reactor {
                 buffer.reserve_exact(size);
             }
             let room = buffer.capacity();
-            (rustix::net::recv(socket, spare_capacity(buffer), RecvFlags::empty()), room)
+            (stream.receive(buffer), room)
         };
         let length = match received {
-            Ok((length, _)) => length,
-            Err(rustix::io::Errno::AGAIN) => {
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 connection.readable = false;
                 return Ok(0);
             }
-            Err(rustix::io::Errno::INTR) => {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                 queue(connection, slot, &mut self.ready);
                 return Ok(0);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         // Readiness comes as edges: a short read has emptied the socket, more will be a new edge. After a
         // large one it is worth a look whether that is so already.
@@ -515,10 +597,7 @@ impl Reactor {
             self.places.push(Place::default());
             u32::try_from(self.places.len() - 1).expect("descriptors end before 2^32 connections")
         });
-        let interests = Interest::READABLE | Interest::WRITABLE;
-        if let Err(error) =
-            self.poll.registry().register(&mut stream, Token(slot as usize), interests)
-        {
+        if let Err(error) = self.watch(&mut stream, slot) {
             error!(%error, %peer, "cannot watch a connection");
             self.free.push(slot);
             self.load.fetch_sub(1, Ordering::Relaxed);
@@ -555,6 +634,23 @@ impl Reactor {
         }
     }
 
+    fn watch(&self, stream: &mut Stream, slot: u32) -> io::Result<()> {
+        match (&self.watch, stream) {
+            (Watch::Polled(poll), Stream::Socket(socket)) => {
+                let interests = Interest::READABLE | Interest::WRITABLE;
+                poll.registry().register(socket, Token(slot as usize), interests)
+            }
+            (Watch::Virtual(readiness), Stream::Virtual(stream)) => {
+                let readiness = Arc::clone(readiness);
+                stream.set_waker(Waker::from(Arc::new(SlotWaker { readiness, slot })));
+                Ok(())
+            }
+            (Watch::Polled(_), Stream::Virtual(_)) | (Watch::Virtual(_), Stream::Socket(_)) => {
+                unreachable!("a reactor has connections of one kind")
+            }
+        }
+    }
+
     /// Sends to every connection that has something, closes those that are finished, and puts those
     /// that can go on into the next turn.
     fn send_all(&mut self, now: Instant) {
@@ -562,8 +658,7 @@ impl Reactor {
             let Some(connection) = connection(&mut self.places, slot) else { continue };
             connection.touched = false;
             if connection.writable && connection.core.has_output() {
-                let socket = connection.stream.as_fd();
-                match connection.core.output().write_to(socket, SEND_SHARE) {
+                match connection.stream.send(connection.core.output(), SEND_SHARE) {
                     Ok(progress) => {
                         connection.last_active = now;
                         connection.writable = progress != Progress::Blocked;

@@ -4,7 +4,7 @@
 //! [`ReplicaFetchers`] has up to `num.replica.fetchers` threads per source broker; each has one
 //! connection, one fetch under way, and an incremental session (KIP-227) so that a fetch costs what
 //! changed and not how many partitions there are. [`followed`] is what a thread knows of its
-//! partitions, [`session`] its session, [`connection`] its socket, [`thread`] the loop.
+//! partitions, [`session`] its session, [`link`] its way to that broker, [`thread`] the loop.
 //!
 //! Non-obvious:
 //! - Whoever changes a role only leaves a message; a thread takes messages between two fetches. A
@@ -15,10 +15,12 @@
 //! - Right after an election leader and follower hear of it in either order, so the first retries come
 //!   quickly; `replica.fetch.backoff.ms` is the longest pause, not the only one.
 
-mod connection;
 mod fetchers;
 mod followed;
+mod link;
 mod session;
+mod socket_link;
 mod thread;
+mod virtual_link;
 
 pub(crate) use fetchers::{FetcherSettings, ReplicaFetchers};

@@ -15,7 +15,7 @@ use crate::inbox::{Inbox, News};
 use crate::isr_proposer::IsrProposer;
 use crate::janitor::{Janitor, JanitorStop};
 use crate::lease::LeaderLease;
-use crate::listener::{Acceptor, AcceptorStop, Admissions, ConnectionLimits, ReactorDoor};
+use crate::listener::{Acceptor, AcceptorStop, Admissions, ConnectionLimits, Doors, ReactorDoor};
 use crate::listener::{Listener, SocketSettings, bind};
 use crate::log_troubles::LogTroubles;
 use crate::mover::Mover;
@@ -42,7 +42,7 @@ use model::{BrokerId, TopicId};
 use platform::clock::SystemClock;
 use platform::disk::RealDisk;
 use platform::random::SystemRandom;
-use platform::{Clock, Disk, Random};
+use platform::{Clock, Disk, Network, Random, Tasks};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
@@ -78,6 +78,8 @@ pub struct Environment {
     pub random: Arc<dyn Random>,
     /// Files.
     pub disk: Arc<dyn Disk>,
+    /// Connections to other brokers.
+    pub network: Network,
 }
 
 impl Environment {
@@ -88,6 +90,7 @@ impl Environment {
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
             disk: Arc::new(RealDisk),
+            network: Network::System,
         }
     }
 }
@@ -187,11 +190,13 @@ impl Failure {
 
 /// Where a broker finds its cluster.
 #[derive(Debug)]
-enum StoreChoice {
+pub(crate) enum StoreChoice {
     /// Where its configuration says: in ZooKeeper, or in a store of its own as a cluster of one.
     Configured,
     /// In a store that others share.
     Shared(Arc<dyn Store>),
+    /// In a store that others share and that outlives them, as ZooKeeper does.
+    Ensemble(Arc<dyn Store>),
 }
 
 #[derive(Debug)]
@@ -232,70 +237,10 @@ impl Server {
             (0..reactor_count(&config)).map(|_| Reactor::open()).collect::<io::Result<Vec<_>>>()?;
         let control = ControlThread::start()?;
         let network = config.network.clone();
-        let proposer = IsrProposer::default();
-        let start = Start {
-            control: &control,
-            config: &config,
-            environment: &environment,
-            proposer: &proposer,
-        };
-        let (partitions, store, membership) = match (store, &config.zookeeper) {
-            (StoreChoice::Shared(store), _) => {
-                let (partitions, _, membership) = start.join(|| Ok(store))?;
-                (partitions, None, membership)
-            }
-            (StoreChoice::Configured, None) => start.join_alone()?,
-            (StoreChoice::Configured, Some(zookeeper)) => start.join_ensemble(zookeeper)?,
-        };
-        let committer = partitions.environment().committer.clone();
-        let itself = Arc::new(OnceLock::new());
-        let producer_ids = ProducerIds::new(Box::new(ControllerIds {
-            control: control.handle.clone(),
-            broker: Arc::clone(&itself),
-        }));
-        let groups = Groups::new(
-            &config,
-            Arc::clone(&environment.clock),
-            Arc::clone(&environment.random),
-            control.handle.clone(),
-        );
-        let broker = Arc::new(Broker {
-            clock: environment.clock,
-            random: environment.random,
-            disk: environment.disk,
-            cluster_id: membership.cluster_id().into(),
-            config: ArcSwap::from_pointee(config),
-            image: Arc::clone(&partitions.environment().image),
-            groups,
-            cleaners: Cleaners::default(),
-            partitions,
-            fetch_sessions: FetchSessions::new(network.fetch_session_cache_slots),
-            producer_ids,
-            controller: Arc::default(),
-            timers: TimerService::new(polls.len()),
-            control: control.handle.clone(),
-            refusals: Refusals::default(),
-            readiness: Readiness::default(),
-            told: Control::default(),
-            peers: Peers::default(),
-            receive_budget: ReceiveBudget::new(
-                network.queued_max_request_bytes.map_or(DEFAULT_RECEIVE_BUDGET, |bytes| {
-                    usize::try_from(bytes).unwrap_or(usize::MAX)
-                }),
-            ),
-        });
-
-        assert!(itself.set(Arc::downgrade(&broker)).is_ok(), "set once, here");
-        let failure = start_controller(&control, membership, &broker, &listeners)?;
-
-        control.handle.spawn(proposer.run(Arc::downgrade(&broker)));
-        let troubles = broker.partitions.environment().troubles.clone();
-        let note = troubles.clone();
-        broker.partitions.environment().logs.on_failure(move || note.report());
-        control.handle.spawn(troubles.run(Arc::downgrade(&broker)));
-        if broker.config.load().replication.fast_failure_detection {
-            control.handle.spawn(broker.peers.clone().run(Arc::downgrade(&broker)));
-        }
+        let tasks = Tasks::Tokio(control.handle.clone());
+        let assembling = assemble(config, environment, store, tasks, &listeners, polls.len());
+        let Assembled { broker, store, failure } = control.handle.block_on(assembling)?;
+        let committer = broker.partitions.environment().committer.clone();
         let committer = spawn("committer", move || committer.run())?;
         let mover = broker.partitions.environment().mover.clone();
         let mover = spawn("mover", move || mover.run())?;
@@ -313,10 +258,7 @@ impl Server {
             spawn("janitor", move || janitor.run(&broker, &stop))?
         };
 
-        let settings = ReactorSettings {
-            frame_limit: network.request_max_bytes,
-            max_idle: network.connections_max_idle,
-        };
+        let settings = ReactorSettings::of(&network);
         let (ended, reactor_ended) = mpsc::channel();
         let (mut reactors, mut doors) = (Vec::new(), Vec::new());
         for (index, (poll, inbox)) in (0..).zip(polls) {
@@ -339,13 +281,9 @@ impl Server {
             doors.push(door);
         }
 
-        let limits = ConnectionLimits {
-            total: network.max_connections,
-            per_ip: network.max_connections_per_ip,
-            per_ip_overrides: resolve_overrides(&network.max_connections_per_ip_overrides),
-        };
-        let (acceptor, acceptor_stop) =
-            Acceptor::new(sockets, socket_settings(&network), Admissions::new(limits), doors)?;
+        let admissions = Admissions::new(connection_limits(&network));
+        let doors = Doors { admissions, reactors: doors };
+        let (acceptor, acceptor_stop) = Acceptor::new(sockets, socket_settings(&network), doors)?;
         let acceptor = spawn("acceptor", move || acceptor.run())?;
         let (told, ready) = mpsc::channel();
         // Nobody waits if the start was given up.
@@ -473,11 +411,104 @@ impl Server {
         self.cleaner.into_iter().for_each(join);
         broker.partitions.environment().committer.stop();
         join(self.committer);
-        // Requests that wait hold the broker, which holds them.
-        broker.fetch_sessions.abandon();
-        broker.partitions.abandon();
-        broker.partitions.environment().logs.abandon();
+        abandon(&broker);
     }
+}
+
+/// A broker that is part of its cluster; what runs of it so far are its control tasks.
+pub(crate) struct Assembled {
+    pub(crate) broker: Arc<Broker>,
+    /// The store, if the broker started it.
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) failure: Failure,
+}
+
+/// Opens the logs, joins the cluster and starts the tasks of the control runtime, which `tasks` runs.
+///
+/// # Errors
+/// [`StartError`].
+pub(crate) async fn assemble(
+    config: BrokerConfig,
+    environment: Environment,
+    store: StoreChoice,
+    tasks: Tasks,
+    listeners: &[Arc<Listener>],
+    reactors: usize,
+) -> Result<Assembled, StartError> {
+    let network = config.network.clone();
+    let proposer = IsrProposer::default();
+    let start = Start { config: &config, environment: &environment, proposer: &proposer };
+    let (partitions, store, membership) = match (store, &config.zookeeper) {
+        (StoreChoice::Shared(store), _) => {
+            let (partitions, _, membership) = start.join(|| Ok(store)).await?;
+            (partitions, None, membership)
+        }
+        (StoreChoice::Ensemble(store), _) => start.join_ensemble(store, "simulated").await?,
+        (StoreChoice::Configured, None) => start.join_alone().await?,
+        (StoreChoice::Configured, Some(zookeeper)) => {
+            let store: Arc<dyn Store> = Arc::new(open_ensemble(zookeeper, &environment)?);
+            let hosts = zookeeper.servers.hosts.iter();
+            let hosts: Vec<_> = hosts.map(|host| format!("{}:{}", host.name, host.port)).collect();
+            start.join_ensemble(store, &hosts.join(",")).await?
+        }
+    };
+    let itself = Arc::new(OnceLock::new());
+    let producer_ids = ProducerIds::new(Box::new(ControllerIds {
+        control: tasks.clone(),
+        broker: Arc::clone(&itself),
+    }));
+    let groups = Groups::new(
+        &config,
+        Arc::clone(&environment.clock),
+        Arc::clone(&environment.random),
+        tasks.clone(),
+    );
+    let broker = Arc::new(Broker {
+        clock: environment.clock,
+        random: environment.random,
+        disk: environment.disk,
+        network: environment.network,
+        cluster_id: membership.cluster_id().into(),
+        config: ArcSwap::from_pointee(config),
+        image: Arc::clone(&partitions.environment().image),
+        groups,
+        cleaners: Cleaners::default(),
+        partitions,
+        fetch_sessions: FetchSessions::new(network.fetch_session_cache_slots),
+        producer_ids,
+        controller: Arc::default(),
+        timers: TimerService::new(reactors),
+        control: tasks.clone(),
+        refusals: Refusals::default(),
+        readiness: Readiness::default(),
+        told: Control::default(),
+        peers: Peers::default(),
+        receive_budget: ReceiveBudget::new(
+            network.queued_max_request_bytes.map_or(DEFAULT_RECEIVE_BUDGET, |bytes| {
+                usize::try_from(bytes).unwrap_or(usize::MAX)
+            }),
+        ),
+    });
+    assert!(itself.set(Arc::downgrade(&broker)).is_ok(), "set once, here");
+    let failure = start_controller(&tasks, membership, &broker, listeners).await?;
+    tasks.spawn(proposer.run(Arc::downgrade(&broker)));
+    let troubles = broker.partitions.environment().troubles.clone();
+    let note = troubles.clone();
+    broker.partitions.environment().logs.on_failure(move || note.report());
+    tasks.spawn(troubles.run(Arc::downgrade(&broker)));
+    if broker.config.load().replication.fast_failure_detection {
+        tasks.spawn(broker.peers.clone().run(Arc::downgrade(&broker)));
+    }
+    Ok(Assembled { broker, store, failure })
+}
+
+/// Brings `broker` to where a crash would leave it, once nothing of it runs any more: no log is closed, and
+/// nothing holds the broker that the broker holds.
+pub(crate) fn abandon(broker: &Broker) {
+    // Requests that wait hold the broker, which holds them.
+    broker.fetch_sessions.abandon();
+    broker.partitions.abandon();
+    broker.partitions.environment().logs.abandon();
 }
 
 /// Locks the log directories and registers the logs that are in them.
@@ -487,7 +518,7 @@ fn open_partitions(
     environment: &Environment,
     proposer: &IsrProposer,
 ) -> Result<Partitions, StartError> {
-    let Environment { clock, random, disk } = environment;
+    let Environment { clock, random, disk, network } = environment;
     let (logs, found) = LogDirectories::open(
         Arc::clone(disk),
         Arc::clone(random),
@@ -529,6 +560,7 @@ fn open_partitions(
             replication: config.replication.clone(),
             throttle: Arc::clone(&follower_throttle),
             clock: Arc::clone(clock),
+            network: network.clone(),
         }),
         leader_throttle: throttle(config.replication.leader_throttled_rate),
         follower_throttle,
@@ -540,7 +572,6 @@ fn open_partitions(
 /// What a broker finds its cluster with.
 #[derive(Clone, Copy)]
 struct Start<'a> {
-    control: &'a ControlThread,
     config: &'a BrokerConfig,
     environment: &'a Environment,
     proposer: &'a IsrProposer,
@@ -550,7 +581,7 @@ type Joined = (Partitions, Option<Arc<dyn Store>>, Membership);
 
 impl<'a> Start<'a> {
     /// In a store that is opened once the log directories are known to be this broker's.
-    fn join(
+    async fn join(
         self,
         open: impl FnOnce() -> Result<Arc<dyn Store>, StartError>,
     ) -> Result<Joined, StartError> {
@@ -563,36 +594,38 @@ impl<'a> Start<'a> {
         // A store that was lost takes the cluster's id from the log directories.
         let proposed = logs.cluster_id().map_or_else(|| self.random_cluster_id(), str::to_owned);
         let joining = Membership::join(Arc::clone(&store), &proposed);
-        let membership = self.control.handle.block_on(joining)?;
+        let membership = joining.await?;
         logs.set_cluster_id(membership.cluster_id())?;
         Ok((partitions, Some(store), membership))
     }
 
     /// In a store of its own, whose files are in the first log directory: on the same volume as the data,
     /// where Apache Kafka ignores them.
-    fn join_alone(self) -> Result<Joined, StartError> {
+    async fn join_alone(self) -> Result<Joined, StartError> {
         let directory = self.first_directory();
         let Environment { clock, disk, .. } = self.environment;
         self.join(|| match LocalStore::open(Arc::clone(disk), directory, Arc::clone(clock)) {
             Ok(store) => Ok(Arc::new(store)),
             Err(source) => Err(StartError::Store { directory: directory.to_owned(), source }),
         })
+        .await
     }
 
     /// In ZooKeeper.
     ///
     /// The cluster's id is never proposed from the log directories: an ensemble that knows nothing is not
     /// the one that these logs belong to, and what it does not know of would be taken for left over.
-    fn join_ensemble(self, settings: &ZooKeeperSettings) -> Result<Joined, StartError> {
-        let store: Arc<dyn Store> = Arc::new(open_ensemble(settings, self.environment)?);
+    async fn join_ensemble(
+        self,
+        store: Arc<dyn Store>,
+        servers: &str,
+    ) -> Result<Joined, StartError> {
         let disk = &self.environment.disk;
         let proposed = self.random_cluster_id();
         let joining = Membership::join(Arc::clone(&store), &proposed);
-        let mut membership = self.control.handle.block_on(joining).map_err(|source| {
-            let hosts = settings.servers.hosts.iter();
-            let hosts: Vec<_> = hosts.map(|host| format!("{}:{}", host.name, host.port)).collect();
-            StartError::ZooKeeper { servers: hosts.join(","), source }
-        })?;
+        let mut membership = joining
+            .await
+            .map_err(|source| StartError::ZooKeeper { servers: servers.to_owned(), source })?;
         let recorded = || LogDirectories::recorded_broker_id(&**disk, &self.config.log.directories);
         let broker_id = match self.config.node.broker_id {
             Some(configured) => configured,
@@ -600,7 +633,7 @@ impl<'a> Start<'a> {
                 Some(recorded) => recorded,
                 None => {
                     let reserved = self.config.node.reserved_broker_max_id;
-                    self.control.handle.block_on(membership.generate_broker_id(reserved))?
+                    membership.generate_broker_id(reserved).await?
                 }
             },
         };
@@ -655,8 +688,8 @@ pub(crate) fn open_ensemble(
 }
 
 /// Registers the broker and takes part in the election.
-fn start_controller(
-    control: &ControlThread,
+async fn start_controller(
+    tasks: &Tasks,
     membership: Membership,
     broker: &Arc<Broker>,
     listeners: &[Arc<Listener>],
@@ -684,7 +717,7 @@ fn start_controller(
     broker.told.set_config_reader(membership.config_reader());
     broker.told.remember_epochs(membership.epoch_record());
     broker.partitions.environment().lease.set_session(membership.session_reader());
-    broker.told.expect_topics(control.handle.block_on(membership.has_topics())?);
+    broker.told.expect_topics(membership.has_topics().await?);
     let rules = {
         let broker = Arc::downgrade(broker);
         DefinedRules::new(move || {
@@ -701,12 +734,12 @@ fn start_controller(
         clock: Arc::clone(&broker.clock),
         random: Arc::clone(&broker.random),
     };
-    let (handle, driver) = control.handle.block_on(membership.start(settings, surroundings))?;
+    let (handle, driver) = membership.start(settings, surroundings).await?;
     // Before anybody can say what this broker hosts.
     broker.partitions.environment().logs.registered(handle.broker_epoch().0);
     assert!(broker.controller.set(handle).is_ok(), "a broker has one controller");
     let (failed, failure) = watch::channel(false);
-    control.handle.spawn(async move {
+    tasks.spawn(async move {
         if let Err(error) = driver.run().await {
             error!(%error, "the controller has failed: nothing can be changed any more, so the broker ends");
             failed.send_replace(true);
@@ -770,7 +803,7 @@ fn registration(
 /// Asks the controller for producer ids, once one is known.
 #[derive(Debug)]
 struct ControllerIds {
-    control: tokio::runtime::Handle,
+    control: Tasks,
     /// The broker holds this.
     broker: Arc<OnceLock<Weak<Broker>>>,
 }
@@ -798,7 +831,7 @@ impl ProducerIdSource for ControllerIds {
     }
 }
 
-fn reactor_count(config: &BrokerConfig) -> usize {
+pub(crate) fn reactor_count(config: &BrokerConfig) -> usize {
     let cores = || thread::available_parallelism().map_or(1, usize::from);
     config.network.reactors.unwrap_or_else(cores).clamp(1, usize::from(u16::MAX))
 }
@@ -866,6 +899,15 @@ fn addresses(host: Option<&str>, port: u16) -> io::Result<Vec<SocketAddr>> {
 /// This machine's name, for listeners without a host.
 fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// How many connections there may be, as `network` says.
+pub(crate) fn connection_limits(network: &config::NetworkSettings) -> ConnectionLimits {
+    ConnectionLimits {
+        total: network.max_connections,
+        per_ip: network.max_connections_per_ip,
+        per_ip_overrides: resolve_overrides(&network.max_connections_per_ip_overrides),
+    }
 }
 
 fn resolve_overrides(

@@ -75,6 +75,11 @@ impl TimerService {
         drop(self.wheels[usize::from(index)].inbox.set(inbox));
     }
 
+    /// Says that this thread is no reactor any more, or not for a while.
+    pub(crate) fn detach() {
+        REACTOR.set(None);
+    }
+
     /// Calls what is due on wheel `index`. A simulator calls this for wheel 0.
     pub fn fire(&self, index: u16, now: Instant) {
         let mut due = Vec::new();

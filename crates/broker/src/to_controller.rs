@@ -78,6 +78,7 @@ pub(crate) fn options(broker: &Broker, request_timeout: Duration) -> ConnectionO
         connect_timeout: broker.config.load().controller.socket_timeout.min(request_timeout),
         request_timeout,
         max_response_bytes: MAX_RESPONSE_BYTES,
+        network: broker.network.clone(),
         ..ConnectionOptions::default()
     }
 }

@@ -3,6 +3,7 @@
 use crate::ClientError;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use bytestring::ByteString;
+use platform::{Network, tasks};
 use protocol::decode_response_header;
 use protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use protocol::{ApiKey, ErrorCode, Message, Reader, Request, RequestHeader, Segment, Writer};
@@ -12,9 +13,8 @@ use std::io;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -33,6 +33,8 @@ pub struct ConnectionOptions {
     pub request_timeout: Duration,
     /// The longest answer that is read.
     pub max_response_bytes: usize,
+    /// How the connection is opened.
+    pub network: Network,
 }
 
 impl Default for ConnectionOptions {
@@ -44,6 +46,7 @@ impl Default for ConnectionOptions {
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(40),
             max_response_bytes: 512 << 20,
+            network: Network::System,
         }
     }
 }
@@ -116,17 +119,30 @@ impl Connection {
         address: &str,
         options: ConnectionOptions,
     ) -> Result<Self, ClientError> {
-        let timed_out = || ClientError::connect(address, &io::ErrorKind::TimedOut.into());
-        let stream = timeout(options.connect_timeout, TcpStream::connect(address))
-            .await
-            .map_err(|_| timed_out())?
-            .map_err(|error| ClientError::connect(address, &error))?;
-        stream.set_nodelay(true).map_err(|error| ClientError::connect(address, &error))?;
-        let (reading, writing) = stream.into_split();
+        let failed = |error: io::Error| ClientError::connect(address, &error);
+        let timed_out = |_| failed(io::ErrorKind::TimedOut.into());
         let (outgoing, requests) = mpsc::channel(64);
         let state = Arc::new(Mutex::new(State::default()));
-        tokio::spawn(write(writing, requests, Arc::clone(&state)));
-        tokio::spawn(read(reading, options.max_response_bytes, Arc::clone(&state)));
+        let limit = options.max_response_bytes;
+        match &options.network {
+            Network::System => {
+                let connecting = TcpStream::connect(address);
+                let connected = timeout(options.connect_timeout, connecting).await;
+                let stream = connected.map_err(timed_out)?.map_err(failed)?;
+                stream.set_nodelay(true).map_err(failed)?;
+                let (reading, writing) = stream.into_split();
+                tasks::spawn(write(writing, requests, Arc::clone(&state)));
+                tasks::spawn(read(reading, limit, Arc::clone(&state)));
+            }
+            Network::Virtual(network) => {
+                let connecting = network.connect(address);
+                let connected = timeout(options.connect_timeout, connecting).await;
+                let stream = connected.map_err(timed_out)?.map_err(failed)?;
+                let (reading, writing) = tokio::io::split(stream);
+                tasks::spawn(write(writing, requests, Arc::clone(&state)));
+                tasks::spawn(read(reading, limit, Arc::clone(&state)));
+            }
+        }
         Ok(Self {
             shared: Arc::new(Shared {
                 address: address.to_owned(),
@@ -303,7 +319,7 @@ fn close(state: &Mutex<State>, reason: &str) {
 
 /// Writes frames until the connection is dropped or fails.
 async fn write(
-    mut socket: OwnedWriteHalf,
+    mut socket: impl AsyncWrite + Unpin,
     mut requests: mpsc::Receiver<Outgoing>,
     state: Arc<Mutex<State>>,
 ) {
@@ -323,7 +339,10 @@ async fn write(
     // What is still queued is dropped with the receiver, which tells the senders.
 }
 
-async fn write_frame(socket: &mut OwnedWriteHalf, frame: Vec<Segment>) -> io::Result<()> {
+async fn write_frame(
+    socket: &mut (impl AsyncWrite + Unpin),
+    frame: Vec<Segment>,
+) -> io::Result<()> {
     for segment in frame {
         match segment {
             Segment::Bytes(bytes) => socket.write_all(&bytes).await?,
@@ -338,7 +357,7 @@ async fn write_frame(socket: &mut OwnedWriteHalf, frame: Vec<Segment>) -> io::Re
 }
 
 /// Hands out answers until the socket ends.
-async fn read(mut socket: OwnedReadHalf, limit: usize, state: Arc<Mutex<State>>) {
+async fn read(mut socket: impl AsyncRead + Unpin, limit: usize, state: Arc<Mutex<State>>) {
     let reason = loop {
         match read_answer(&mut socket, limit, &state).await {
             Ok(()) => {}
@@ -352,7 +371,7 @@ async fn read(mut socket: OwnedReadHalf, limit: usize, state: Arc<Mutex<State>>)
 }
 
 async fn read_answer(
-    socket: &mut OwnedReadHalf,
+    socket: &mut (impl AsyncRead + Unpin),
     limit: usize,
     state: &Mutex<State>,
 ) -> io::Result<()> {

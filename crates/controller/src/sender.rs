@@ -30,7 +30,7 @@ enum Item {
 #[derive(Debug)]
 pub(crate) struct Sender {
     queue: mpsc::UnboundedSender<Item>,
-    task: tokio::task::AbortHandle,
+    task: platform::tasks::Task,
 }
 
 impl Drop for Sender {
@@ -46,7 +46,7 @@ impl Sender {
         reports: mpsc::UnboundedSender<Report>,
     ) -> Self {
         let (queue, mut items) = mpsc::unbounded_channel::<Item>();
-        let task = tokio::spawn(async move {
+        let task = platform::tasks::spawn(async move {
             while let Some(item) = items.recv().await {
                 let (sequence, request) = match item {
                     Item::Tell(sequence, request) => (sequence, request),
@@ -67,7 +67,7 @@ impl Sender {
                 }
             }
         });
-        Self { queue, task: task.abort_handle() }
+        Self { queue, task }
     }
 
     pub(crate) fn send(&self, sequence: u64, request: ControlRequest) {

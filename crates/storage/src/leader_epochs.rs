@@ -44,7 +44,6 @@ impl LeaderEpochs {
         Some(self.entries[count.checked_sub(1)?].0)
     }
 
-    #[cfg(test)]
     pub(crate) fn entries(&self) -> &[(LeaderEpoch, Offset)] {
         &self.entries
     }

@@ -574,6 +574,12 @@ impl PartitionLog {
         self.epochs.latest()
     }
 
+    /// Where each leader epoch begins, ascending.
+    #[must_use]
+    pub fn epoch_starts(&self) -> &[(LeaderEpoch, Offset)] {
+        self.epochs.entries()
+    }
+
     /// The epoch that the record at `offset` was written in.
     #[must_use]
     pub fn epoch_for_offset(&self, offset: Offset) -> Option<LeaderEpoch> {

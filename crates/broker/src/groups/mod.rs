@@ -49,7 +49,7 @@ const MAILBOX: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Groups {
     shared: Arc<Shared>,
-    control: tokio::runtime::Handle,
+    control: platform::Tasks,
     /// Partitions of [`OFFSETS_TOPIC`] that this broker leads.
     shards: ArcSwap<BTreeMap<i32, Arc<Shard>>>,
     /// Orders changes of `shards`.
@@ -85,7 +85,7 @@ impl Groups {
         config: &BrokerConfig,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
-        control: tokio::runtime::Handle,
+        control: platform::Tasks,
     ) -> Self {
         let codec = u8::try_from(config.offsets.topic_compression_codec).ok();
         let shared = Shared {

@@ -154,6 +154,7 @@ impl ShardTask {
         tokio::pin!(pause);
         loop {
             tokio::select! {
+                biased;
                 news = self.told.recv() => match news {
                     Some(News::TopicsDeleted(topics)) => self.deleted_meanwhile.extend(topics),
                     Some(News::Written(..)) => {}

@@ -120,7 +120,8 @@ impl Coordinator {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let clock = Arc::new(platform::clock::SystemClock::new());
         let random = Arc::new(platform::random::SystemRandom);
-        let groups = Groups::new(&config, clock, random, runtime.handle().clone());
+        let groups =
+            Groups::new(&config, clock, random, platform::Tasks::Tokio(runtime.handle().clone()));
         Self { groups, image: ClusterImage::new(), runtime }
     }
 

@@ -77,6 +77,7 @@ impl World {
                 replication: BrokerConfig::load(None, &[]).unwrap().config.replication,
                 throttle: Arc::clone(&follower_throttle),
                 clock: Arc::clone(&clock) as _,
+                network: platform::Network::System,
             }),
             lease: LeaderLease::new(true, Arc::clone(&clock) as _),
             leader_throttle: ReplicationThrottle::new(11, Duration::from_secs(1)),

@@ -1,6 +1,8 @@
 //! All fetchers of this broker: who fetches what.
 
-use super::thread::{Fetcher, Mailbox, Message};
+use super::socket_link::SocketLink;
+use super::thread::{Bell, Fetcher, Mailbox, Message};
+use super::virtual_link::VirtualLink;
 use crate::config::ReplicationSettings;
 use crate::partition::Partition;
 use crate::replication_throttle::ReplicationThrottle;
@@ -8,7 +10,8 @@ use arc_swap::ArcSwap;
 use metadata::ClusterImage;
 use model::{BrokerId, LeaderEpoch, TopicName};
 use parking_lot::Mutex;
-use platform::Clock;
+use platform::tasks::{self, Task};
+use platform::{Clock, Network};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -32,6 +35,8 @@ pub(crate) struct FetcherSettings {
     pub(crate) throttle: Arc<ReplicationThrottle>,
     /// Time.
     pub(crate) clock: Arc<dyn Clock>,
+    /// Connections to them.
+    pub(crate) network: Network,
 }
 
 /// Where a broker listens.
@@ -68,15 +73,41 @@ struct State {
     /// Which fetcher has a partition.
     places: HashMap<(TopicName, i32), Key>,
     /// Threads that were told to end.
-    ending: Vec<JoinHandle<()>>,
+    ending: Vec<Worker>,
     stopped: bool,
 }
 
 #[derive(Debug)]
 struct Running {
     mailbox: Arc<Mailbox>,
-    thread: JoinHandle<()>,
+    worker: Worker,
     partitions: usize,
+}
+
+/// What runs a fetcher.
+#[derive(Debug)]
+enum Worker {
+    /// A thread.
+    Thread(JoinHandle<()>),
+    /// A task of a simulator.
+    Task(Task),
+}
+
+impl Worker {
+    fn is_finished(&self) -> bool {
+        match self {
+            Self::Thread(thread) => thread.is_finished(),
+            // It has read its mailbox, or will; nobody has to wait.
+            Self::Task(_) => true,
+        }
+    }
+
+    fn join(self) {
+        match self {
+            Self::Thread(thread) => thread.join().expect("a panic would have ended the process"),
+            Self::Task(task) => task.abort(),
+        }
+    }
 }
 
 impl ReplicaFetchers {
@@ -156,22 +187,32 @@ impl ReplicaFetchers {
             let mut threads = std::mem::take(&mut state.ending);
             for running in fetchers.into_values() {
                 running.mailbox.stop();
-                threads.push(running.thread);
+                threads.push(running.worker);
             }
             threads
         };
-        for thread in threads {
-            thread.join().expect("a panic would have ended the process");
-        }
+        threads.into_iter().for_each(Worker::join);
     }
 
     fn start(&self, (leader, index): Key) -> std::io::Result<Running> {
-        let (mailbox, poll) = Mailbox::new()?;
-        let fetcher =
-            Fetcher::new(Arc::clone(&self.settings), leader, index, Arc::clone(&mailbox), poll);
-        let name = format!("fetcher-{leader}-{index}");
-        let thread = crate::server::spawn(&name, move || fetcher.run())?;
-        Ok(Running { mailbox, thread, partitions: 0 })
+        let settings = Arc::clone(&self.settings);
+        let (mailbox, worker) = match &self.settings.network {
+            Network::System => {
+                let (link, waker) = SocketLink::new()?;
+                let mailbox = Arc::new(Mailbox::new(Bell::Thread(waker)));
+                let fetcher = Fetcher::new(settings, leader, index, Arc::clone(&mailbox), link);
+                let name = format!("fetcher-{leader}-{index}");
+                let thread = crate::server::spawn(&name, move || fetcher.run_on_thread())?;
+                (mailbox, Worker::Thread(thread))
+            }
+            Network::Virtual(network) => {
+                let (link, news) = VirtualLink::new(Arc::clone(network));
+                let mailbox = Arc::new(Mailbox::new(Bell::Task(news)));
+                let fetcher = Fetcher::new(settings, leader, index, Arc::clone(&mailbox), link);
+                (mailbox, Worker::Task(tasks::spawn(fetcher.run())))
+            }
+        };
+        Ok(Running { mailbox, worker, partitions: 0 })
     }
 }
 
@@ -186,7 +227,7 @@ impl State {
         }
         if let Some(idle) = self.fetchers.remove(&key) {
             idle.mailbox.stop();
-            self.ending.push(idle.thread);
+            self.ending.push(idle.worker);
         }
         self.ending.retain(|thread| !thread.is_finished());
     }

@@ -1,14 +1,13 @@
 //! The loop of one fetcher: take messages, ask, append what was answered.
 
-use super::connection::{ConnectionSettings, ExchangeFailure, LeaderConnection, MESSAGE};
-use super::connection::{Urgency, Waiting};
 use super::fetchers::FetcherSettings;
 use super::followed::{FollowedPartitions, Slot};
+use super::link::{ConnectionSettings, ExchangeFailure, Link, Urgency, Waiting, exchange};
 use super::session::FetchSession;
+use super::socket_link::SocketLink;
 use crate::partition::{Fetched, FollowFailure, FollowerPosition, Partition};
 use bytes::Bytes;
 use bytestring::ByteString;
-use mio::{Events, Poll, Waker};
 use model::{BrokerId, Instant, LeaderEpoch, Offset};
 use parking_lot::Mutex;
 use protocol::messages::fetch_request::ReplicaState;
@@ -17,11 +16,14 @@ use protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsets
 use protocol::messages::{FetchRequest, ListOffsetsRequest};
 use protocol::{ErrorCode, Request};
 use replication::truncation::EpochEnd;
+use std::future::Future;
 use std::io;
-use std::net::ToSocketAddrs;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
 /// Kafka 3.9's versions between brokers; peers are not asked what they serve.
@@ -56,9 +58,18 @@ pub(super) enum Message {
 #[derive(Debug)]
 pub(super) struct Mailbox {
     mail: Mutex<Mail>,
-    waker: Waker,
+    bell: Bell,
     /// Whether the fetcher has a connection.
     connected: AtomicBool,
+}
+
+/// Ends the wait of a fetcher.
+#[derive(Debug)]
+pub(super) enum Bell {
+    /// Of a thread that waits for a socket.
+    Thread(mio::Waker),
+    /// Of a task.
+    Task(Arc<Notify>),
 }
 
 #[derive(Debug, Default)]
@@ -69,14 +80,9 @@ struct Mail {
 }
 
 impl Mailbox {
-    /// A mailbox and the poll that it wakes.
-    pub(super) fn new() -> io::Result<(Arc<Self>, Poll)> {
-        let poll = Poll::new()?;
-        let waker = Waker::new(poll.registry(), MESSAGE)?;
-        Ok((
-            Arc::new(Self { mail: Mutex::default(), waker, connected: AtomicBool::new(false) }),
-            poll,
-        ))
+    /// An empty mailbox.
+    pub(super) fn new(bell: Bell) -> Self {
+        Self { mail: Mutex::default(), bell, connected: AtomicBool::new(false) }
     }
 
     pub(super) fn send(&self, message: Message) {
@@ -100,23 +106,33 @@ impl Mailbox {
     }
 
     fn wake(&self) {
-        if let Err(error) = self.waker.wake() {
-            warn!(%error, "a replica fetcher cannot be woken; it looks for itself within its wait");
+        match &self.bell {
+            Bell::Thread(waker) => {
+                if let Err(error) = waker.wake() {
+                    warn!(%error, "a replica fetcher cannot be woken; it looks for itself within its wait");
+                }
+            }
+            Bell::Task(news) => news.notify_one(),
         }
+    }
+
+    fn has_mail(&self) -> bool {
+        let mail = self.mail.lock();
+        mail.stopping || !mail.messages.is_empty()
     }
 }
 
 /// One fetcher.
-pub(super) struct Fetcher {
+pub(super) struct Fetcher<L> {
     settings: Arc<FetcherSettings>,
     leader: BrokerId,
     client_id: ByteString,
     mailbox: Arc<Mailbox>,
-    poll: Poll,
-    events: Events,
+    link: L,
+    is_connected: bool,
+    correlation_id: i32,
     followed: FollowedPartitions,
     session: FetchSession,
-    connection: Option<LeaderConnection>,
     /// Connections that failed in a row.
     failures: u32,
     /// Whether a fetch was answered since one was last given up: a leader that is slow must not be given
@@ -124,13 +140,26 @@ pub(super) struct Fetcher {
     may_give_up: bool,
 }
 
-impl Fetcher {
+impl Fetcher<SocketLink> {
+    /// Fetches until the mailbox says stop; the thread's main function.
+    pub(super) fn run_on_thread(self) {
+        let mut running = pin!(self.run());
+        match running.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(()) => {}
+            Poll::Pending => {
+                unreachable!("by socket a fetcher blocks its thread instead of waiting")
+            }
+        }
+    }
+}
+
+impl<L: Link> Fetcher<L> {
     pub(super) fn new(
         settings: Arc<FetcherSettings>,
         leader: BrokerId,
         index: usize,
         mailbox: Arc<Mailbox>,
-        poll: Poll,
+        link: L,
     ) -> Self {
         let client_id = format!("broker-{}-fetcher-{index}", settings.broker_id.0).into();
         Self {
@@ -138,18 +167,18 @@ impl Fetcher {
             leader,
             client_id,
             mailbox,
-            poll,
-            events: Events::with_capacity(8),
+            link,
+            is_connected: false,
+            correlation_id: 0,
             followed: FollowedPartitions::default(),
             session: FetchSession::default(),
-            connection: None,
             failures: 0,
             may_give_up: true,
         }
     }
 
-    /// Fetches until the mailbox says stop; the thread's main function.
-    pub(super) fn run(mut self) {
+    /// Fetches until the mailbox says stop.
+    pub(super) async fn run(mut self) {
         loop {
             let (messages, stopping) = {
                 let mut mail = self.mailbox.mail.lock();
@@ -175,10 +204,11 @@ impl Fetcher {
                     self.disconnect();
                 }
                 let look = self.followed.has_held_back().then(|| self.now() + THROTTLE_INTERVAL);
-                self.sleep_until([self.followed.next_due(), look].into_iter().flatten().min());
+                let due = [self.followed.next_due(), look].into_iter().flatten().min();
+                self.sleep_until(due).await;
                 continue;
             }
-            match self.fetch() {
+            match self.fetch().await {
                 Ok(()) => (self.failures, self.may_give_up) = (0, true),
                 // Messages are taken above.
                 Err(ExchangeFailure::Interrupted) => {
@@ -193,7 +223,7 @@ impl Fetcher {
                     } else {
                         debug!(leader = self.leader.0, fetcher = %self.client_id, %failure, "still no connection");
                     }
-                    self.sleep_until(Some(self.now() + pause));
+                    self.sleep_until(Some(self.now() + pause)).await;
                 }
             }
         }
@@ -218,31 +248,19 @@ impl Fetcher {
     }
 
     /// Sleeps until there is a message, or `until`.
-    fn sleep_until(&mut self, until: Option<Instant>) {
-        loop {
-            {
-                let mail = self.mailbox.mail.lock();
-                if mail.stopping || !mail.messages.is_empty() {
-                    return;
-                }
-            }
-            let now = self.now();
-            if until.is_some_and(|until| until <= now) {
-                return;
-            }
-            let timeout = until.map(|until| until.since(now));
-            if let Err(error) = self.poll.poll(&mut self.events, timeout)
-                && error.kind() != io::ErrorKind::Interrupted
-            {
-                warn!(%error, "a replica fetcher cannot sleep");
-                return;
-            }
-        }
+    async fn sleep_until(&mut self, until: Option<Instant>) {
+        let Self { settings, mailbox, link, .. } = self;
+        let has_mail = || mailbox.has_mail();
+        let mut urgency = || Urgency::None;
+        let clock = &*settings.clock;
+        let mut waiting = Waiting { clock, urgency: &mut urgency, has_mail: &has_mail };
+        link.sleep(&mut waiting, until).await;
     }
 
     fn disconnect(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            connection.close(&self.poll);
+        // Also what was only half opened.
+        self.link.close();
+        if std::mem::take(&mut self.is_connected) {
             self.mailbox.connected.store(false, Ordering::Release);
         }
         // The answer that did not come may have told what will not be told again.
@@ -290,47 +308,51 @@ impl Fetcher {
     }
 
     /// Sends a request to the leader and waits for the answer.
-    fn ask<R: Request>(
+    async fn ask<R: Request>(
         &mut self,
         request: &R,
         version: i16,
     ) -> Result<(R::Response, Bytes), ExchangeFailure> {
-        let Self { settings, mailbox, poll, events, connection, may_give_up, .. } = self;
-        let connection = connection.as_mut().expect("connected before anything is asked");
+        self.correlation_id = self.correlation_id.checked_add(1).unwrap_or(0);
+        let options = self.options();
+        let Self { settings, mailbox, link, may_give_up, correlation_id, .. } = self;
         let mut urgency = urgency(mailbox, settings, *may_give_up);
+        let has_mail = || mailbox.has_mail();
         let clock = &*settings.clock;
-        let mut waiting = Waiting { poll, events, clock, urgency: &mut urgency };
-        connection.exchange(request, version, &mut waiting)
+        let mut waiting = Waiting { clock, urgency: &mut urgency, has_mail: &has_mail };
+        exchange(link, &options, *correlation_id, (request, version), &mut waiting).await
     }
 
-    fn connect(&mut self) -> Result<(), ExchangeFailure> {
-        if self.connection.is_some() {
+    async fn connect(&mut self) -> Result<(), ExchangeFailure> {
+        if self.is_connected {
             return Ok(());
         }
-        let Self { settings, mailbox, poll, events, .. } = self;
+        let options = self.options();
+        let Self { settings, mailbox, link, .. } = self;
         let address = settings.address_of(self.leader).ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "the broker is not registered")
         })?;
-        let (host, port) = (address.host, address.port);
-        let address = (host.as_str(), port).to_socket_addrs()?.next().ok_or_else(|| {
-            io::Error::new(io::ErrorKind::NotFound, "the broker's host has no address")
-        })?;
-        let options = ConnectionSettings {
-            client_id: self.client_id.clone(),
-            timeout: settings.replication.socket_timeout,
-            receive_buffer_bytes: settings.replication.socket_receive_buffer_bytes,
-        };
         let mut urgency = urgency(mailbox, settings, false);
+        let has_mail = || mailbox.has_mail();
         let clock = &*settings.clock;
-        let mut waiting = Waiting { poll, events, clock, urgency: &mut urgency };
-        self.connection = Some(LeaderConnection::open(address, options, &mut waiting)?);
+        let mut waiting = Waiting { clock, urgency: &mut urgency, has_mail: &has_mail };
+        link.open(&address, &options, &mut waiting).await?;
+        (self.is_connected, self.correlation_id) = (true, 0);
         mailbox.connected.store(true, Ordering::Release);
         Ok(())
     }
 
+    fn options(&self) -> ConnectionSettings {
+        ConnectionSettings {
+            client_id: self.client_id.clone(),
+            timeout: self.settings.replication.socket_timeout,
+            receive_buffer_bytes: self.settings.replication.socket_receive_buffer_bytes,
+        }
+    }
+
     /// One fetch, and what comes of it.
-    fn fetch(&mut self) -> Result<(), ExchangeFailure> {
-        self.connect()?;
+    async fn fetch(&mut self) -> Result<(), ExchangeFailure> {
+        self.connect().await?;
         let by_id = self.followed.have_ids();
         let fields = self.session.next(by_id);
         let replication = &self.settings.replication;
@@ -354,7 +376,7 @@ impl Fetcher {
             request.replica_id = replica_id;
             FETCH_BY_NAME
         };
-        let (response, frame) = self.ask(&request, version)?;
+        let (response, frame) = self.ask(&request, version).await?;
         let code = error_code(response.error_code);
         if code != ErrorCode::None {
             debug!(leader = self.leader.0, fetcher = %self.client_id, ?code, "the fetch session ends");
@@ -386,11 +408,9 @@ impl Fetcher {
                 }
             }
         }
-        if let Some(connection) = &mut self.connection {
-            connection.reclaim(frame);
-        }
+        self.link.reclaim(frame);
         for slot in out_of_range {
-            self.return_into_range(slot)?;
+            self.return_into_range(slot).await?;
         }
         Ok(())
     }
@@ -448,9 +468,9 @@ impl Fetcher {
     }
 
     /// The leader does not have the offset that was asked for: where does its log begin and end?
-    fn return_into_range(&mut self, slot: Slot) -> Result<(), ExchangeFailure> {
-        let Some(end) = self.offset_of(slot, LATEST)? else { return Ok(()) };
-        let Some(start) = self.offset_of(slot, EARLIEST)? else { return Ok(()) };
+    async fn return_into_range(&mut self, slot: Slot) -> Result<(), ExchangeFailure> {
+        let Some(end) = self.offset_of(slot, LATEST).await? else { return Ok(()) };
+        let Some(start) = self.offset_of(slot, EARLIEST).await? else { return Ok(()) };
         let Some(followed) = self.followed.get(slot) else { return Ok(()) };
         let (partition, epoch) = (Arc::clone(&followed.partition), followed.epoch);
         let Some(position) = followed.position else { return Ok(()) };
@@ -464,7 +484,11 @@ impl Fetcher {
         Ok(())
     }
 
-    fn offset_of(&mut self, slot: Slot, timestamp: i64) -> Result<Option<Offset>, ExchangeFailure> {
+    async fn offset_of(
+        &mut self,
+        slot: Slot,
+        timestamp: i64,
+    ) -> Result<Option<Offset>, ExchangeFailure> {
         let Some(followed) = self.followed.get(slot) else { return Ok(None) };
         let request = ListOffsetsRequest {
             replica_id: self.settings.broker_id.0,
@@ -479,7 +503,7 @@ impl Fetcher {
             }],
             ..Default::default()
         };
-        let (response, _) = self.ask(&request, LIST_OFFSETS)?;
+        let (response, _) = self.ask(&request, LIST_OFFSETS).await?;
         let answers = response.topics.into_iter().flat_map(|topic| topic.partitions);
         let found = answers
             .filter(|answer| answer.error_code == ErrorCode::None.code() && answer.offset >= 0)
@@ -504,7 +528,7 @@ fn urgency(
     mailbox: &Mailbox,
     settings: &FetcherSettings,
     may_give_up: bool,
-) -> impl FnMut() -> Urgency {
+) -> impl FnMut() -> Urgency + Send {
     let mut grace = None;
     move || {
         let mail = mailbox.mail.lock();

@@ -72,7 +72,7 @@ impl Driver {
         let senders = self.active.iter().flat_map(|active| &active.senders);
         let others: Vec<_> =
             senders.filter(|(id, _)| **id != leaving).map(|(_, sender)| sender.is_done()).collect();
-        tokio::spawn(async move {
+        platform::tasks::spawn(async move {
             let all = async {
                 for done in others {
                     // An error: that broker is gone, or we are not controller any more.

@@ -490,6 +490,7 @@ fn a_fetcher_survives_whatever_a_leader_sends() {
         replication: BrokerConfig::load(None, &settings).unwrap().config.replication,
         throttle: Arc::new(ReplicationThrottle::new(11, Duration::from_secs(1))),
         clock: Arc::new(platform::clock::SystemClock::new()),
+        network: platform::Network::System,
     });
     fetchers.follow(&world.partition(), BrokerId(FOLLOWER), LeaderEpoch(0));
     let accept = || {
