@@ -12,7 +12,9 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 /// Is told of every attempt that failed and is made again: why, and for how long the operation has been
 /// failing by then. Does nothing unless given something to do.
 #[derive(Clone, Default)]
-pub struct OnRetry(Option<Arc<dyn Fn(&ClientError, Duration) + Send + Sync>>);
+pub struct OnRetry(Option<Arc<Tell>>);
+
+type Tell = dyn Fn(&ClientError, Duration) + Send + Sync;
 
 impl OnRetry {
     /// Calls `tell`, from whichever task tries.
