@@ -69,7 +69,8 @@ class Ensemble:
         self.start()
 
     def start(self):
-        command = [PEER, "zookeeper", self.folder, "--port", str(self.ports[0]), "--servers", str(len(self.ports))]
+        # Otherwise no session is longer than 20 ticks, ten seconds, whatever a test asks for.
+        command = [PEER, "zookeeper", self.folder, "--port", str(self.ports[0]), "--servers", str(len(self.ports)), "--set", "maxSessionTimeout=60000"]
         if self.network:
             command += ["--hosts", ",".join(host for host, _ in self.addresses)]
             starts = [[*self.network[f"zookeeper{n + 1}"].enter, *command, "--only", str(n + 1)] for n in range(len(self.ports))]
@@ -190,6 +191,11 @@ class Nodes:
         length = struct.unpack_from(">i", reply)[0]
         data, stat = reply[4:4 + max(length, 0)], reply[4 + max(length, 0):]
         return data, struct.unpack_from(">qqqqiiiqiiq", stat)[7] & (2**64 - 1)
+
+    def created(self, path):
+        """The number of the change that made the node; nothing if there is no such node. Another one with the same path has another."""
+        reply = self.ask(4, path)
+        return reply and struct.unpack_from(">q", reply, 4 + max(struct.unpack_from(">i", reply)[0], 0))[0]
 
     def all(self, path=""):
         """Everything below `path`: (data or `None`, whether it is ephemeral, data version) by path."""
@@ -351,6 +357,8 @@ class Tap(Door):
     def __init__(self, port):
         self.session = self.password = self.fault = self.holding = None
         self.reached, self.released, self.lock, self.left = threading.Event(), threading.Event(), threading.Lock(), 0
+        # How many writes were answered.
+        self.made = 0
         self.looks = {}
         super().__init__(port)
 
@@ -399,6 +407,7 @@ class Tap(Door):
             if xid not in writes:
                 return True
             writes.remove(xid)
+            self.made += 1
             self.left -= 1
             if self.fault is None or self.left != 0:
                 return True
@@ -1039,8 +1048,8 @@ def elect_leaders(broker, topic, unclean, partition=0):
 
 
 def reassign(broker, topic, partition, replicas):
-    """The error of the partition, or that of the whole request."""
-    wanted = uvarint(len(replicas) + 1) + b"".join(map(i32, replicas))
+    """The error of the partition, or that of the whole request. Without replicas, its reassignment is cancelled."""
+    wanted = uvarint(0) if replicas is None else uvarint(len(replicas) + 1) + b"".join(map(i32, replicas))
     body = i32(60_000) + uvarint(2) + uvarint(len(topic) + 1) + topic.encode() + uvarint(2) + i32(partition) + wanted + b"\0\0\0"
     reply = broker.ask(request(45, 0, body, flexible=True), timeout=90)
     reply.take("b"), reply.take("i")

@@ -18,6 +18,8 @@ struct Bench {
     /// What was sent, as frames without their length.
     sent: VecDeque<Bytes>,
     last_id: u64,
+    /// The last change that the latest connect request says was seen.
+    seen: i64,
 }
 
 impl Bench {
@@ -31,7 +33,8 @@ impl Bench {
         let now = Instant(100 * SECOND);
         let random = Arc::new(SeededRandom::new(7));
         let core = Core::new(&servers.parse().unwrap(), settings, random, now);
-        let mut bench = Self { core, now, actions: Vec::new(), sent: VecDeque::new(), last_id: 0 };
+        let mut bench =
+            Self { core, now, actions: Vec::new(), sent: VecDeque::new(), last_id: 0, seen: 0 };
         bench.step(Input::Tick);
         bench
     }
@@ -100,6 +103,7 @@ impl Bench {
         w.bool(false);
         let request = self.sent.pop_back().expect("a connect request");
         assert_eq!(request.len(), 45, "all of a connect request");
+        self.seen = (&request[4..]).get_i64();
         self.step(Input::Received(w.finish()));
     }
 
@@ -209,6 +213,24 @@ fn a_lost_connection_makes_writes_uncertain_and_reads_again() {
         "{replies:?}"
     );
     assert!(bench.next_sent().is_none(), "the lost write was not made again");
+}
+
+/// A server that is behind refuses a client that tells it so: what was read once is never unread.
+#[test]
+fn a_server_is_told_what_was_seen_at_any_other() {
+    let mut bench = Bench::ready("a:1,b:1");
+    assert_eq!(bench.seen, 0);
+    for (zxid, seen) in [(42, 42), (41, 42), (-1, 42), (43, 43)] {
+        let id = bench.call(set("/a"));
+        let (xid, ..) = bench.next_sent().unwrap();
+        bench.answer(xid, zxid, 0, stat);
+        let replies = bench.replies();
+        assert!(matches!(&replies[..], [(answered, Ok(_))] if *answered == id), "{replies:?}");
+        bench.step(Input::Lost("gone".into()));
+        bench.accept();
+        bench.actions.clear();
+        assert_eq!(bench.seen, seen, "after an answer that names change {zxid}");
+    }
 }
 
 #[test]
