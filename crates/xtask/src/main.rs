@@ -41,6 +41,13 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run whole clusters on virtual time: `cargo xtask sim --seeds 300`, `cargo xtask sim --seed 7 --trace`.
+    #[command(disable_help_flag = true)]
+    Sim {
+        /// Options of `barnabas-sim`; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -49,6 +56,7 @@ fn main() -> ExitCode {
         Command::SchemaCheck => schema_check::run(),
         Command::Bench { arguments } => tools::bench(&arguments),
         Command::Differential { arguments } => tools::differential(&arguments),
+        Command::Sim { arguments } => tools::sim(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

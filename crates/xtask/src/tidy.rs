@@ -37,6 +37,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "security",
         ],
     ),
+    ("sim", &["model", "platform", "protocol", "coordination", "client", "broker"]),
     ("cli", &["broker", "client", "model", "platform", "protocol", "storage"]),
     ("oracle", &["model", "protocol", "client", "platform"]),
     ("bench", &["model", "protocol", "client", "platform"]),

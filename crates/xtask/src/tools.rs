@@ -15,6 +15,12 @@ pub(crate) fn differential(arguments: &[String]) -> Result<(), String> {
     replace_with("target/ci/barnabas-differential", arguments)
 }
 
+/// Builds the simulator and runs it.
+pub(crate) fn sim(arguments: &[String]) -> Result<(), String> {
+    cargo(&["build", "--profile", "ci", "--bin", "barnabas-sim"])?;
+    replace_with("target/ci/barnabas-sim", arguments)
+}
+
 /// Becomes `program`, so that signals reach it; it ends what it started. Returns only if that fails.
 fn replace_with(program: &str, arguments: &[String]) -> Result<(), String> {
     let error = Command::new(program).args(arguments).exec();

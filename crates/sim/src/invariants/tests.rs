@@ -1,0 +1,181 @@
+//! Each rule says no to what breaks it.
+
+use super::*;
+use crate::facts::PartitionFacts;
+use broker::{LogView, ReplicaView, RoleView};
+use model::{LeaderEpoch, Offset, PartitionEpoch};
+use std::time::Duration;
+
+const TWO: [LoggedRecord; 2] = [
+    LoggedRecord { id: 7, epoch: 1, producer: None },
+    LoggedRecord { id: 8, epoch: 1, producer: None },
+];
+
+fn state(leader: i32, leader_epoch: i64, isr: &[i32]) -> PartitionState {
+    PartitionState { controller_epoch: 3, leader, leader_epoch, isr: isr.to_vec() }
+}
+
+/// Partition 0 of three replicas, led by 1 in epoch 1, with two records.
+fn facts() -> Facts {
+    let partition = PartitionFacts {
+        committed: TWO.to_vec(),
+        committed_in: vec![1, 1],
+        state: Some(state(1, 1, &[1, 2])),
+        isr_sizes: vec![(Duration::ZERO, 1), (Duration::from_secs(5), 2)],
+        replicas: vec![1, 2, 3],
+    };
+    Facts {
+        now: Duration::from_secs(9),
+        min_insync: 2,
+        partitions: [(0, partition)].into(),
+        controller_epoch: 3,
+    }
+}
+
+fn view(role: RoleView, leader_epoch: i32, high_watermark: i64, end: i64) -> ReplicaView {
+    ReplicaView {
+        role,
+        leader_epoch: LeaderEpoch(leader_epoch),
+        partition_epoch: PartitionEpoch(1),
+        isr: Vec::new(),
+        log: Some(LogView {
+            log_start_offset: Offset(0),
+            high_watermark: Offset(high_watermark),
+            log_end_offset: Offset(end),
+            epochs: vec![(LeaderEpoch(1), Offset(0))],
+        }),
+    }
+}
+
+fn leader(epoch: i32, high_watermark: i64, end: i64) -> ReplicaView {
+    let role = RoleView::Leader { epoch_start_offset: Offset(end) };
+    view(role, epoch, high_watermark, end)
+}
+
+fn follower(high_watermark: i64, end: i64) -> ReplicaView {
+    view(RoleView::Follower(None), 1, high_watermark, end)
+}
+
+/// Which rules break when `tell` is told to all of them.
+fn broken(mut tell: impl FnMut(&mut dyn Invariant) -> Verdict) -> Vec<&'static str> {
+    let names = all().into_iter().filter_map(|mut invariant| {
+        let verdict = tell(&mut *invariant);
+        verdict.err().map(|_| invariant.name().split(':').next().unwrap_or_default())
+    });
+    names.collect()
+}
+
+fn after_step(
+    before: Option<&ReplicaView>,
+    after: &ReplicaView,
+    log: &[LoggedRecord],
+) -> Vec<&'static str> {
+    let read = |from: i64, to: i64| {
+        let all = (0..).zip(log.iter().copied());
+        Some(all.filter(|(at, _)| (from..to).contains(at)).collect())
+    };
+    let step = ReplicaStep { broker: 2, partition: 0, before, after, read: &read };
+    broken(|invariant| invariant.replica(&facts(), &step))
+}
+
+fn after_seen(seen: &Seen) -> Vec<&'static str> {
+    broken(|invariant| invariant.seen(&facts(), seen))
+}
+
+fn after_state(written: &PartitionState) -> Vec<&'static str> {
+    broken(|invariant| invariant.state_written(&facts(), 0, written))
+}
+
+fn acked(offset: i64, record: u64, sent_at: u64) -> Seen {
+    let sent_at = Duration::from_secs(sent_at);
+    Seen::Acked { partition: 0, offset, records: vec![record], acks: -1, sent_at }
+}
+
+#[test]
+fn replicas() {
+    let none: [&str; 0] = [];
+    assert_eq!(after_step(None, &follower(2, 2), &TWO), none);
+    let other = [TWO[0], LoggedRecord { id: 9, ..TWO[1] }];
+    assert_eq!(after_step(None, &follower(2, 2), &other), ["S3"]);
+    assert_eq!(after_step(None, &follower(1, 2), &other), none, "not said to be committed");
+    assert_eq!(after_step(None, &follower(3, 3), &TWO), ["S3"]);
+    assert_eq!(after_step(None, &leader(2, 0, 1), &TWO), ["S4"], "too short");
+    assert_eq!(after_step(None, &leader(2, 0, 2), &other), ["S4"]);
+    assert_eq!(after_step(None, &leader(1, 0, 1), &TWO), none, "it heard late");
+    assert_eq!(after_step(Some(&leader(1, 2, 2)), &leader(1, 1, 2), &TWO), ["S5"]);
+    let unknown = [TWO[0], LoggedRecord { epoch: 2, ..TWO[1] }];
+    assert_eq!(after_step(None, &follower(1, 2), &unknown), ["S8"]);
+    assert_eq!(after_step(Some(&leader(2, 2, 2)), &follower(2, 2), &TWO), ["S11"]);
+}
+
+#[test]
+fn clients() {
+    let none: [&str; 0] = [];
+    assert_eq!(after_seen(&acked(1, 8, 6)), none);
+    assert_eq!(after_seen(&acked(1, 8, 4)), none, "there were two before it was answered");
+    assert_eq!(after_seen(&acked(2, 9, 6)), ["S1"]);
+    assert_eq!(after_seen(&acked(1, 9, 6)), ["S2"]);
+    let read = |offset, record| Seen::Read { partition: 0, offset, epoch: 1, record };
+    assert_eq!(after_seen(&read(0, 7)), none);
+    assert_eq!(after_seen(&read(0, 8)), ["S6"]);
+    assert_eq!(after_seen(&read(2, 9)), ["S6"]);
+    let few = {
+        let mut facts = facts();
+        facts.partitions.get_mut(&0).unwrap().isr_sizes.truncate(1);
+        broken(|invariant| invariant.seen(&facts, &acked(1, 8, 6)))
+    };
+    assert_eq!(few, ["S13"]);
+    let refused_then_committed = broken(|invariant| {
+        invariant.seen(&facts(), &Seen::Refused { partition: 0, records: vec![9] })?;
+        let record = LoggedRecord { id: 9, ..TWO[0] };
+        invariant.committed(&facts(), 0, 2, &record)
+    });
+    assert_eq!(refused_then_committed, ["S13"]);
+    let told_less = broken(|invariant| {
+        let told =
+            |offset, at| Seen::Latest { partition: 0, offset, asked_at: Duration::from_secs(at) };
+        invariant.seen(&facts(), &told(2, 8))?;
+        invariant.seen(&facts(), &told(1, 10))
+    });
+    assert_eq!(told_less, ["S5"]);
+    let never_read = broken(|invariant| {
+        invariant.seen(&facts(), &acked(1, 8, 6))?;
+        invariant.whole(&facts())
+    });
+    assert_eq!(never_read, ["S1"]);
+}
+
+#[test]
+fn records_that_become_committed() {
+    let twice = broken(|invariant| {
+        invariant.committed(&facts(), 0, 2, &TWO[0])?;
+        invariant.committed(&facts(), 0, 3, &TWO[0])
+    });
+    assert_eq!(twice, ["I1"]);
+    let gap = broken(|invariant| {
+        let of = |id, sequence| LoggedRecord { id, epoch: 1, producer: Some((5, 0, sequence)) };
+        invariant.committed(&facts(), 0, 2, &of(9, 0))?;
+        invariant.committed(&facts(), 0, 3, &of(10, 2))
+    });
+    assert_eq!(gap, ["I1"]);
+    let back = broken(|invariant| {
+        invariant.committed(&facts(), 0, 2, &LoggedRecord { id: 9, epoch: 2, producer: None })?;
+        invariant.committed(&facts(), 0, 3, &LoggedRecord { id: 10, epoch: 1, producer: None })
+    });
+    assert_eq!(back, ["S8"]);
+}
+
+#[test]
+fn the_store() {
+    let none: [&str; 0] = [];
+    assert_eq!(after_state(&state(2, 2, &[2])), none);
+    assert_eq!(after_state(&PartitionState { controller_epoch: 2, ..state(2, 2, &[2]) }), ["S9"]);
+    assert_eq!(after_state(&state(1, 1, &[1, 4])), ["S10"]);
+    assert_eq!(after_state(&state(2, 2, &[1])), ["S10"]);
+    assert_eq!(after_state(&state(2, 1, &[2])), ["S11"]);
+    assert_eq!(after_state(&state(1, 0, &[1])), ["S11"]);
+    assert_eq!(after_state(&state(3, 2, &[3])), ["S14"]);
+    let epoch = |epoch| broken(|invariant| invariant.controller_epoch_written(&facts(), epoch));
+    assert_eq!(epoch(4), none);
+    assert_eq!(epoch(3), ["S9"]);
+}

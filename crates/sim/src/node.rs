@@ -1,0 +1,237 @@
+//! One broker's machine: its disk, its clock, and the process on it, if one runs.
+
+use crate::network::{HostId, Network, PORT};
+use crate::plan::Plan;
+use crate::scheduler::{ProcessId, Scheduler, VirtualClock};
+use crate::store::StoreServer;
+use broker::config::BrokerConfig;
+use broker::server::Environment;
+use broker::stepped::SteppedBroker;
+use parking_lot::Mutex;
+use platform::random::SeededRandom;
+use platform::{MemoryDisk, Tasks};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a stop may take.
+const STOP_WITHIN: Duration = Duration::from_secs(20);
+
+/// Where a process comes to.
+#[derive(Debug, Default)]
+pub struct Slot {
+    broker: Mutex<Option<Arc<SteppedBroker>>>,
+    /// Why the process has ended by itself.
+    ended: Mutex<Option<String>>,
+}
+
+/// What a machine does.
+#[derive(Clone, Debug)]
+pub enum Running {
+    /// No process runs on it.
+    Nothing,
+    /// One runs.
+    Process {
+        /// Which.
+        id: ProcessId,
+        /// Where it comes to.
+        slot: Arc<Slot>,
+        /// Whether it is frozen.
+        is_paused: bool,
+    },
+}
+
+/// A broker's machine.
+#[derive(Debug)]
+pub struct Node {
+    /// The machine; its number is the broker's id.
+    pub host: HostId,
+    /// What runs on it.
+    pub running: Running,
+    /// Its clock.
+    pub clock: Arc<VirtualClock>,
+    disk: MemoryDisk,
+    starts: u64,
+}
+
+/// What all machines share.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Time and tasks.
+    pub scheduler: Scheduler,
+    /// The way to each other.
+    pub network: Network,
+    /// The store.
+    pub store: StoreServer,
+    /// What the run is like.
+    pub plan: Arc<Plan>,
+}
+
+impl Node {
+    /// A machine with an empty disk.
+    #[must_use]
+    pub fn new(host: HostId, surroundings: &Surroundings) -> Self {
+        Self {
+            host,
+            running: Running::Nothing,
+            clock: surroundings.scheduler.clock(),
+            disk: MemoryDisk::new(),
+            starts: 0,
+        }
+    }
+
+    /// The broker's id.
+    #[must_use]
+    pub fn id(&self) -> i32 {
+        i32::from(self.host.0)
+    }
+
+    /// The broker, once it has joined its cluster.
+    #[must_use]
+    pub fn broker(&self) -> Option<Arc<SteppedBroker>> {
+        match &self.running {
+            Running::Process { slot, .. } => slot.broker.lock().clone(),
+            Running::Nothing => None,
+        }
+    }
+
+    /// The process, if one runs.
+    #[must_use]
+    pub fn process(&self) -> Option<ProcessId> {
+        match &self.running {
+            Running::Process { id, .. } => Some(*id),
+            Running::Nothing => None,
+        }
+    }
+
+    /// Whether its process is frozen.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        matches!(self.running, Running::Process { is_paused: true, .. })
+    }
+
+    /// Why its process has ended by itself, if it has.
+    #[must_use]
+    pub fn has_ended(&self) -> Option<String> {
+        match &self.running {
+            Running::Process { slot, .. } => slot.ended.lock().clone(),
+            Running::Nothing => None,
+        }
+    }
+
+    /// Starts a process.
+    pub fn start(&mut self, surroundings: &Surroundings) {
+        assert!(self.process().is_none(), "one at a time");
+        self.starts += 1;
+        let Surroundings { scheduler, network, store, plan } = surroundings;
+        let id = scheduler.process();
+        let slot = Arc::new(Slot::default());
+        self.running = Running::Process { id, slot: Arc::clone(&slot), is_paused: false };
+        let config = config(plan, self.host);
+        let random = plan.seed ^ (u64::from(self.host.0) << 56) ^ (self.starts << 40);
+        let environment = Environment {
+            clock: Arc::clone(&self.clock) as _,
+            random: Arc::new(SeededRandom::new(random)),
+            disk: Arc::new(self.disk.clone()),
+            network: network.at(self.host),
+        };
+        let store = store.client(self.host, Arc::clone(&self.clock));
+        let tasks = Tasks::Virtual(scheduler.tasks_of(id));
+        let (network, host) = (network.clone(), self.host);
+        scheduler.spawn(id, async move {
+            match SteppedBroker::start(config, environment, store, tasks).await {
+                Ok(broker) => {
+                    let (broker, failure) = (Arc::new(broker), slot.clone());
+                    let failed = broker.failure();
+                    *slot.broker.lock() = Some(Arc::clone(&broker));
+                    network.listen(host, move |stream, peer| broker.accept(stream, peer));
+                    failed.wait().await;
+                    *failure.ended.lock() = Some("the broker has failed".to_owned());
+                }
+                Err(error) => *slot.ended.lock() = Some(error.to_string()),
+            }
+        });
+    }
+
+    /// Begins a stop as by SIGTERM; [`Self::has_ended`] when it is done.
+    pub fn begin_stop(&self, scheduler: &Scheduler) {
+        let Running::Process { id, slot, .. } = &self.running else { return };
+        let Some(broker) = slot.broker.lock().clone() else { return };
+        let slot = Arc::clone(slot);
+        scheduler.spawn(*id, async move {
+            broker.stop(STOP_WITHIN).await;
+            *slot.ended.lock() = Some("stopped".to_owned());
+        });
+    }
+
+    /// Ends the process where it stands; what it wrote stays.
+    pub fn kill(&mut self, surroundings: &Surroundings) {
+        surroundings.network.process_ended(self.host);
+        self.end_process(&surroundings.scheduler);
+        // The old process has the old disk: whatever is left of it changes nothing.
+        self.disk = self.disk.copy();
+    }
+
+    /// The machine loses power: a part of what was not synced is gone.
+    pub fn lose_power(&mut self, surroundings: &Surroundings, seed: u64) {
+        surroundings.network.power_off(self.host);
+        self.end_process(&surroundings.scheduler);
+        self.disk = self.disk.crash(seed);
+    }
+
+    fn end_process(&mut self, scheduler: &Scheduler) {
+        let running = std::mem::replace(&mut self.running, Running::Nothing);
+        let Running::Process { id, slot, .. } = running else { return };
+        scheduler.kill(id);
+        if let Some(broker) = slot.broker.lock().take()
+            && let Some(broker) = Arc::into_inner(broker)
+        {
+            broker.abandon();
+        }
+    }
+
+    /// Freezes the process.
+    pub fn pause(&mut self, scheduler: &Scheduler) {
+        if let Running::Process { id, is_paused, .. } = &mut self.running {
+            *is_paused = true;
+            scheduler.pause(*id);
+        }
+    }
+
+    /// Lets it go on.
+    pub fn resume(&mut self, scheduler: &Scheduler) {
+        if let Running::Process { id, is_paused, .. } = &mut self.running {
+            *is_paused = false;
+            scheduler.resume(*id);
+        }
+    }
+}
+
+fn config(plan: &Plan, host: HostId) -> BrokerConfig {
+    let millis = |span: Duration| span.as_millis().to_string();
+    let mut settings = vec![
+        ("listeners", format!("PLAINTEXT://{}:{PORT}", host.ip())),
+        ("broker.id", host.0.to_string()),
+        ("log.dirs", "/data".to_owned()),
+        ("barnabas.reactors", "2".to_owned()),
+        ("barnabas.disk.reserve.bytes", "0".to_owned()),
+        ("barnabas.fast.failure.detection", plan.fast_detection.to_string()),
+        ("log.segment.bytes", plan.segment_bytes.to_string()),
+        ("min.insync.replicas", plan.min_insync.to_string()),
+        ("replica.lag.time.max.ms", millis(plan.lag_max)),
+        ("replica.socket.timeout.ms", "5000".to_owned()),
+        ("replica.fetch.wait.max.ms", "500".to_owned()),
+        ("controller.socket.timeout.ms", "5000".to_owned()),
+        ("request.timeout.ms", "5000".to_owned()),
+        ("log.retention.ms", "-1".to_owned()),
+        ("unclean.leader.election.enable", "false".to_owned()),
+        ("auto.create.topics.enable", "false".to_owned()),
+        ("controlled.shutdown.retry.backoff.ms", "1000".to_owned()),
+        ("barnabas.unclean.restart.wait.ms", "10000".to_owned()),
+    ];
+    if plan.flushes {
+        settings.push(("log.flush.interval.messages", "1".to_owned()));
+    }
+    let settings: Vec<_> =
+        settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    BrokerConfig::load(None, &settings).expect("a configuration that brokers accept").config
+}

@@ -1,0 +1,567 @@
+//! One run: a cluster and its clients, faults, and a time in which everything must heal.
+
+use crate::clients::{self, ClientContext, ProducerSettings};
+use crate::history::History;
+use crate::network::{Delays, HostId, Network};
+use crate::node::{Node, Surroundings};
+use crate::oracle::{Oracle, Violation};
+use crate::plan::{FaultKind, Plan};
+use crate::scheduler::{Ended, ProcessId, Scheduler};
+use crate::situations::{Situation, Situations};
+use crate::store::StoreServer;
+use crate::trace::Trace;
+use parking_lot::Mutex;
+use platform::Random;
+use platform::random::SeededRandom;
+use protocol::ErrorCode;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where the store is.
+const STORE: HostId = HostId(100);
+/// Where the first client is.
+const FIRST_CLIENT: u8 = 200;
+/// Everything must be there so soon after the beginning.
+const START_WITHIN: Duration = Duration::from_secs(60);
+/// Producers go on so long after the last fault.
+const CALM: Duration = Duration::from_secs(10);
+/// Everything must be whole so soon after that.
+const HEAL_WITHIN: Duration = Duration::from_secs(120);
+/// The last client must have read everything so soon after that.
+const AUDIT_WITHIN: Duration = Duration::from_secs(60);
+/// How often it is looked whether things are as they should be.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The rule that was broken, if one was.
+    pub violation: Option<Violation>,
+    /// What came about.
+    pub situations: Situations,
+    /// The same for the same seed and code.
+    pub hash: u64,
+    /// Steps of tasks.
+    pub steps: u64,
+    /// How long it was, in virtual time.
+    pub elapsed: Duration,
+    /// Records that were committed.
+    pub committed: u64,
+    /// Batches that were acknowledged.
+    pub acked: u64,
+    /// Answers that were errors, by code.
+    pub refused: BTreeMap<i16, u64>,
+    /// Requests without an answer.
+    pub unknown: u64,
+    /// Faults that there were.
+    pub faults: u64,
+    /// The last events.
+    pub last: Vec<String>,
+}
+
+/// Runs what `plan` says.
+///
+/// # Panics
+/// If a broker or the simulator does: an invariant of theirs is broken.
+#[must_use]
+pub fn run(plan: Plan, trace: &Trace) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O");
+    runtime.block_on(async {
+        let mut world = World::new(plan, trace.clone());
+        world.live().await;
+        world.end()
+    })
+}
+
+/// What is to be done at some time.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Fault,
+    Look,
+    Start(HostId),
+    Resume(HostId),
+    Mend(HostId, HostId),
+    UsualDelays,
+    RightClock(HostId),
+}
+
+struct World {
+    surroundings: Surroundings,
+    random: SeededRandom,
+    nodes: Vec<Node>,
+    history: History,
+    oracle: Oracle,
+    trace: Trace,
+    agenda: BTreeMap<(Duration, u64), Deed>,
+    deeds: u64,
+    faults: u64,
+}
+
+impl World {
+    fn new(plan: Plan, trace: Trace) -> Self {
+        let scheduler = Scheduler::new(plan.seed ^ 0x7363_6865, trace.clone());
+        let network = Network::new(scheduler.clone(), plan.seed ^ 0x6e65_7477, plan.delays);
+        let store = StoreServer::start(&scheduler, &network, STORE, plan.session_timeout);
+        let plan = Arc::new(plan);
+        let surroundings = Surroundings { scheduler, network, store, plan: Arc::clone(&plan) };
+        let hosts = (1..=plan.brokers).map(HostId);
+        let nodes = hosts.map(|host| Node::new(host, &surroundings)).collect();
+        Self {
+            surroundings,
+            random: SeededRandom::new(plan.seed ^ 0x6661_756c),
+            nodes,
+            history: History::default(),
+            oracle: Oracle::new(&plan, trace.clone()),
+            trace,
+            agenda: BTreeMap::new(),
+            deeds: 0,
+            faults: 0,
+        }
+    }
+
+    async fn live(&mut self) {
+        self.say(&format!("seed {}: {}", self.plan().seed, self.plan()));
+        for at in 0..self.nodes.len() {
+            self.start(at);
+        }
+        let replicas = self.plan().replicas;
+        let admin = self.surroundings.scheduler.process();
+        let creating = clients::create_topic(self.client(0), replicas);
+        self.surroundings.scheduler.spawn(admin, creating);
+        self.later(LOOK, Deed::Look);
+        if !self.becomes_whole("the cluster starts", START_WITHIN).await {
+            return;
+        }
+        self.start_clients();
+        self.say("clients begin");
+        let end = self.now() + self.plan().fault_span;
+        self.plan_fault();
+        if !self.run_until(end).await {
+            return;
+        }
+        self.heal();
+        if !self.run_until(self.now() + CALM).await {
+            return;
+        }
+        self.history.produce(false);
+        if !self.becomes_whole("the cluster heals", HEAL_WITHIN).await {
+            return;
+        }
+        self.audit().await;
+    }
+
+    fn end(mut self) -> Outcome {
+        for node in &mut self.nodes {
+            node.kill(&self.surroundings);
+        }
+        let counts = self.history.counts();
+        let situations = &mut self.oracle.situations;
+        let refused =
+            |code: ErrorCode| counts.refused.get(&code.code()).copied().unwrap_or_default();
+        situations.add(Situation::NotEnoughReplicas, refused(ErrorCode::NotEnoughReplicas));
+        situations.add(Situation::NotLeader, refused(ErrorCode::NotLeaderOrFollower));
+        situations.add(Situation::AnswerLost, counts.unknown);
+        situations.add(Situation::SentAgain, counts.repeated);
+        situations.add(Situation::SessionExpired, self.surroundings.store.expired());
+        let committed = self.oracle.facts.partitions.values().map(|p| p.committed.len() as u64);
+        Outcome {
+            committed: committed.sum(),
+            refused: counts.refused.clone(),
+            unknown: counts.unknown,
+            violation: self.oracle.violation().cloned(),
+            situations: self.oracle.situations.clone(),
+            hash: self.trace.hash(),
+            steps: self.surroundings.scheduler.steps(),
+            elapsed: self.now(),
+            acked: counts.acked,
+            faults: self.faults,
+            last: self.trace.last(),
+        }
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.surroundings.plan
+    }
+
+    fn now(&self) -> Duration {
+        self.surroundings.scheduler.elapsed()
+    }
+
+    fn say(&self, what: &str) {
+        self.trace.event(self.now(), what);
+    }
+
+    fn below(&self, count: usize) -> usize {
+        usize::try_from(self.random.below(count as u64)).expect("an index")
+    }
+
+    /// A time between two, in milliseconds.
+    fn between(&self, least: u64, most: u64) -> Duration {
+        Duration::from_millis(least + self.random.below(most - least + 1))
+    }
+
+    fn later(&mut self, delay: Duration, deed: Deed) {
+        self.deeds += 1;
+        self.agenda.insert((self.now() + delay, self.deeds), deed);
+    }
+
+    fn client(&self, number: u8) -> ClientContext {
+        let seed = self.plan().seed ^ 0x636c_6965 ^ (u64::from(number) << 48);
+        ClientContext {
+            host: HostId(FIRST_CLIENT + number),
+            network: self.surroundings.network.clone(),
+            brokers: self.plan().brokers,
+            partitions: u64::try_from(self.plan().partitions).expect("some"),
+            scheduler: self.surroundings.scheduler.clone(),
+            random: Arc::new(SeededRandom::new(seed)),
+            history: self.history.clone(),
+        }
+    }
+
+    fn start_clients(&mut self) {
+        self.history.produce(true);
+        let mut number = 0;
+        for _ in 0..self.plan().producers {
+            number += 1;
+            let is_idempotent = self.random.below(2) == 0;
+            let acks = match is_idempotent {
+                true => -1,
+                false => [-1, -1, 1, 0][self.below(4)],
+            };
+            let pause = self.between(20, 400);
+            let settings = ProducerSettings { number: number.into(), acks, is_idempotent, pause };
+            self.say(&format!("{settings:?}"));
+            let process = self.surroundings.scheduler.process();
+            let producing = clients::produce(self.client(number), settings);
+            self.surroundings.scheduler.spawn(process, producing);
+        }
+        for _ in 0..self.plan().consumers {
+            number += 1;
+            let process = self.surroundings.scheduler.process();
+            let consuming = clients::consume(self.client(number));
+            self.surroundings.scheduler.spawn(process, consuming);
+        }
+    }
+
+    // ---- time ----
+
+    /// Whether no rule was broken before `end`.
+    async fn run_until(&mut self, end: Duration) -> bool {
+        loop {
+            let due = self.agenda.first_key_value().map(|(&(at, _), _)| at).filter(|at| *at < end);
+            let until = due.unwrap_or(end);
+            if !self.run_for(until.saturating_sub(self.now())).await {
+                return false;
+            }
+            if due.is_none() {
+                return true;
+            }
+            if let Some((_, deed)) = self.agenda.pop_first() {
+                self.perform(deed);
+            }
+        }
+    }
+
+    async fn run_for(&mut self, span: Duration) -> bool {
+        let Self { surroundings, nodes, history, oracle, .. } = self;
+        let (scheduler, store) = (surroundings.scheduler.clone(), surroundings.store.clone());
+        let clock = scheduler.clone();
+        let observe =
+            |process: ProcessId| oracle.observe(clock.elapsed(), process, nodes, &store, history);
+        let ended = scheduler.run(span, observe).await;
+        if let Some(violation) = self.oracle.violation() {
+            self.say(&format!("BROKEN {}: {}", violation.invariant, violation.what));
+        }
+        ended == Ended::InTime && self.oracle.violation().is_none()
+    }
+
+    /// L1: in the absence of faults everything is whole within a bound.
+    async fn becomes_whole(&mut self, what: &'static str, within: Duration) -> bool {
+        let deadline = self.now() + within;
+        loop {
+            let Some(missing) = self.missing() else {
+                self.say(&format!("{what}: done"));
+                return true;
+            };
+            if self.now() >= deadline {
+                self.oracle
+                    .violate("L1: without faults everything heals", format!("{what}: {missing}"));
+                self.say(&format!("BROKEN L1: {what}: {missing}"));
+                return false;
+            }
+            if !self.run_until(self.now() + LOOK).await {
+                return false;
+            }
+        }
+    }
+
+    /// What is not whole.
+    fn missing(&self) -> Option<String> {
+        for node in &self.nodes {
+            if !node.broker().is_some_and(|broker| broker.is_ready()) {
+                return Some(format!("broker {} is not ready", node.id()));
+            }
+        }
+        let partitions = &self.oracle.facts.partitions;
+        if partitions.len() != usize::try_from(self.plan().partitions).expect("some") {
+            return Some("the topic is not there".to_owned());
+        }
+        let mut views = BTreeMap::new();
+        for node in &self.nodes {
+            for (name, view) in node.broker().map(|broker| broker.replicas()).unwrap_or_default() {
+                views.insert((name.partition, node.id()), view);
+            }
+        }
+        for (partition, facts) in partitions {
+            let Some(state) = &facts.state else {
+                return Some(format!("partition {partition} has no state"));
+            };
+            if state.leader == -1 || state.isr.len() != facts.replicas.len() {
+                return Some(format!("partition {partition}: {state:?}"));
+            }
+            let end = self.oracle.facts.committed_end(*partition);
+            for replica in &facts.replicas {
+                let view = views.get(&(*partition, *replica));
+                let log = view.and_then(|view| view.log.as_ref());
+                // A leader that nobody needed has not opened its log: it is empty then.
+                let is_whole = log.map_or(end == 0, |log| {
+                    log.log_end_offset.0 == end && log.high_watermark.0 == end
+                });
+                if !is_whole {
+                    return Some(format!(
+                        "partition {partition}, broker {replica}: committed up to {end}, {view:?}"
+                    ));
+                }
+            }
+        }
+        None
+    }
+
+    async fn audit(&mut self) {
+        let partitions = self.oracle.facts.partitions.keys();
+        let ends = partitions.map(|&p| (p, self.oracle.facts.committed_end(p))).collect();
+        let is_done = Arc::new(Mutex::new(false));
+        let process = self.surroundings.scheduler.process();
+        let auditing = clients::audit(self.client(50), ends, Arc::clone(&is_done));
+        self.surroundings.scheduler.spawn(process, auditing);
+        let deadline = self.now() + AUDIT_WITHIN;
+        while !*is_done.lock() {
+            if self.now() >= deadline {
+                let what = "what is committed cannot be read to its end".to_owned();
+                return self.oracle.violate("L1: without faults everything heals", what);
+            }
+            if !self.run_until(self.now() + LOOK).await {
+                return;
+            }
+        }
+        self.oracle.whole();
+        self.say("all is whole");
+    }
+
+    // ---- faults ----
+
+    fn perform(&mut self, deed: Deed) {
+        match deed {
+            Deed::Fault => {
+                self.fault();
+                self.plan_fault();
+            }
+            Deed::Look => {
+                self.look_after_processes();
+                self.later(LOOK, Deed::Look);
+            }
+            Deed::Start(host) => {
+                let at = usize::from(host.0 - 1);
+                if self.nodes[at].process().is_none() {
+                    self.surroundings.network.power_on(host);
+                    self.start(at);
+                }
+            }
+            Deed::Resume(host) => {
+                let node = &mut self.nodes[usize::from(host.0 - 1)];
+                node.resume(&self.surroundings.scheduler);
+                self.say(&format!("broker {} goes on", host.0));
+            }
+            Deed::Mend(from, to) => self.surroundings.network.mend(from, to),
+            Deed::UsualDelays => {
+                self.surroundings.network.set_delays(self.surroundings.plan.delays);
+            }
+            Deed::RightClock(host) => self.nodes[usize::from(host.0 - 1)].clock.set_right(),
+        }
+    }
+
+    fn start(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        node.start(&self.surroundings);
+        let (id, process) = (node.id(), node.process());
+        self.say(&format!("broker {id} starts as {process:?}"));
+    }
+
+    /// A supervisor starts again what has ended.
+    fn look_after_processes(&mut self) {
+        for at in 0..self.nodes.len() {
+            let node = &mut self.nodes[at];
+            let Some(why) = node.has_ended() else { continue };
+            if why == "stopped" {
+                self.oracle.situations.note(Situation::StoppedCleanly);
+            }
+            node.kill(&self.surroundings);
+            let (id, host) = (node.id(), node.host);
+            self.say(&format!("broker {id} has ended: {why}"));
+            let pause = self.between(100, 5_000);
+            self.later(pause, Deed::Start(host));
+        }
+    }
+
+    fn plan_fault(&mut self) {
+        let gap = u64::try_from(self.plan().fault_gap.as_millis()).unwrap_or(u64::MAX);
+        let pause = self.between(1, 2 * gap);
+        self.later(pause, Deed::Fault);
+    }
+
+    fn fault(&mut self) {
+        let kinds = &self.plan().faults;
+        let kind = kinds[self.below(kinds.len())];
+        let at = self.below(self.nodes.len());
+        let (host, id) = (self.nodes[at].host, self.nodes[at].id());
+        let runs = self.nodes[at].process().is_some() && !self.nodes[at].is_paused();
+        // An ISR of which one member lost power must not lose the others: whoever is left in it leads, and what was
+        // only in its memory is gone (lists of eligible leaders, KIP-966, would keep it).
+        if self.oracle.is_anybody_doubtful() && kind.disturbs_isrs() {
+            return;
+        }
+        let did = match kind {
+            FaultKind::Kill if self.nodes[at].process().is_some() => {
+                self.nodes[at].kill(&self.surroundings);
+                let pause = self.between(50, 15_000);
+                self.later(pause, Deed::Start(host));
+                format!("broker {id} is killed for {pause:?}")
+            }
+            FaultKind::Stop if runs => {
+                self.nodes[at].begin_stop(&self.surroundings.scheduler);
+                format!("broker {id} is told to stop")
+            }
+            FaultKind::PowerFailure
+                if self.nodes[at].process().is_some()
+                    && self.is_undisturbed()
+                    && self.oracle.can_lose_power(id) =>
+            {
+                let seed = self.random.next_u64();
+                self.oracle.power_lost(id);
+                self.nodes[at].lose_power(&self.surroundings, seed);
+                let pause = self.between(500, 15_000);
+                self.later(pause, Deed::Start(host));
+                format!("broker {id} is without power for {pause:?}")
+            }
+            FaultKind::Pause if runs => {
+                self.nodes[at].pause(&self.surroundings.scheduler);
+                let pause = self.between(100, 15_000);
+                self.later(pause, Deed::Resume(host));
+                format!("broker {id} stands still for {pause:?}")
+            }
+            FaultKind::OneWay => {
+                let other = self.another_machine(host);
+                let pause = self.between(100, 15_000);
+                let (from, to) =
+                    if self.random.below(2) == 0 { (host, other) } else { (other, host) };
+                self.surroundings.network.cut(from, to);
+                self.later(pause, Deed::Mend(from, to));
+                format!("nothing comes from {} to {} for {pause:?}", from.0, to.0)
+            }
+            FaultKind::Partition => {
+                let pause = self.between(100, 20_000);
+                let alone = self.random.below(2) == 0;
+                let others: Vec<HostId> = match alone {
+                    true => self.machines().into_iter().filter(|other| *other != host).collect(),
+                    false => vec![self.another_machine(host)],
+                };
+                for &other in &others {
+                    for (from, to) in [(host, other), (other, host)] {
+                        self.surroundings.network.cut(from, to);
+                        self.later(pause, Deed::Mend(from, to));
+                    }
+                }
+                let others: Vec<u8> = others.iter().map(|other| other.0).collect();
+                format!("broker {id} is cut off from {others:?} for {pause:?}")
+            }
+            FaultKind::Resets => {
+                let count = 1 + self.below(10);
+                (0..count).for_each(|_| _ = self.surroundings.network.reset_one());
+                format!("{count} connections are reset")
+            }
+            FaultKind::Expiry => {
+                self.surroundings.store.expire(host);
+                format!("the session of broker {id} expires")
+            }
+            FaultKind::SlowNetwork => {
+                let pause = self.between(500, 10_000);
+                let delays = Delays {
+                    least: self.between(1, 20),
+                    most: self.between(20, 200),
+                    late_of_1000: self.random.below(200),
+                    latest: self.between(200, 2_000),
+                };
+                self.surroundings.network.set_delays(delays);
+                self.later(pause, Deed::UsualDelays);
+                format!("the network is slow for {pause:?}: {delays:?}")
+            }
+            FaultKind::ClockJump => {
+                let millis = i64::try_from(self.random.below(7_200_000)).expect("two hours");
+                self.nodes[at].clock.jump(millis - 3_600_000);
+                let pause = self.between(1_000, 30_000);
+                self.later(pause, Deed::RightClock(host));
+                format!("the clock of broker {id} jumps by {} ms", millis - 3_600_000)
+            }
+            FaultKind::Kill | FaultKind::Stop | FaultKind::PowerFailure | FaultKind::Pause => {
+                return;
+            }
+        };
+        self.faults += 1;
+        self.say(&did);
+    }
+
+    /// Whether all brokers run, and can speak to each other and to the store.
+    fn is_undisturbed(&self) -> bool {
+        let disturbs = |deed: &Deed| match deed {
+            Deed::Start(_) | Deed::Resume(_) | Deed::Mend(..) | Deed::UsualDelays => true,
+            Deed::Fault | Deed::Look | Deed::RightClock(_) => false,
+        };
+        let is_ready = |node: &Node| node.broker().is_some_and(|broker| broker.is_ready());
+        !self.agenda.values().any(disturbs) && self.nodes.iter().all(is_ready)
+    }
+
+    /// Machines between which links are cut.
+    fn machines(&self) -> Vec<HostId> {
+        let mut machines: Vec<_> = self.nodes.iter().map(|node| node.host).collect();
+        machines.push(STORE);
+        machines
+    }
+
+    fn another_machine(&self, than: HostId) -> HostId {
+        let mut others = self.machines();
+        others.retain(|other| *other != than);
+        others[self.below(others.len())]
+    }
+
+    /// Ends all faults.
+    fn heal(&mut self) {
+        self.say("faults end");
+        self.agenda.clear();
+        self.later(LOOK, Deed::Look);
+        self.surroundings.network.mend_all();
+        self.surroundings.network.set_delays(self.surroundings.plan.delays);
+        for at in 0..self.nodes.len() {
+            self.nodes[at].clock.set_right();
+            self.nodes[at].resume(&self.surroundings.scheduler);
+            if self.nodes[at].process().is_none() {
+                self.surroundings.network.power_on(self.nodes[at].host);
+                self.start(at);
+            }
+        }
+    }
+}
