@@ -798,8 +798,12 @@ def a_controller_dies_after_each_write_of_a_move(start):
             node = nodes.json("/brokers/topics/moves")
             return not node["adding_replicas"] and not node["removing_replicas"]
 
+        def may_keep(dead, leaving):
+            """Who leaves, and hears it from nobody where the controller dies before the word has reached it."""
+            away.update({dead.id, *leaving} if dead else ())
+
         def over(dead):
-            away.update({dead.id} if dead else ())
+            may_keep(dead, set(origin) - set(target))
             if is_still() and nodes.json("/brokers/topics/moves")["partitions"]["0"] == origin:
                 # Nothing of it was written: whoever asked asks again.
                 assert reassign(cluster.controller(), "moves", 0, target) == 0
@@ -815,7 +819,7 @@ def a_controller_dies_after_each_write_of_a_move(start):
             assert not is_still()
 
         def cancelled(dead):
-            away.update({dead.id, target[1]} if dead else {target[1]})
+            may_keep(dead, set(target) - set(origin))
             if not is_still():
                 # Nothing of it was written: whoever asked asks again.
                 assert reassign(cluster.controller(), "moves", 0, None) == 0
