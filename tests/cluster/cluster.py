@@ -21,6 +21,13 @@ def test(function):
     return function
 
 
+def wait_until_stopped(pid):
+    """SIGSTOP returns before the threads that run have stopped."""
+    def states():
+        return {line.rpartition(")")[2].split()[0] for line in (stat.read_text() for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"))}
+    wait_for(lambda: states() <= {"T", "Z", "X"}, f"process {pid} to be stopped", 10, 0.001)
+
+
 def wait_for(look, what, seconds=PATIENCE, every=0.02):
     """The first true answer of `look`; what it said last is in the complaint."""
     deadline, last = time.monotonic() + seconds, None
@@ -574,6 +581,7 @@ class Broker:
     def freeze(self):
         self.frozen = True
         self.process.send_signal(signal.SIGSTOP)
+        wait_until_stopped(self.process.pid)
 
     def thaw(self):
         self.frozen = False
@@ -676,6 +684,7 @@ class ApacheBroker(Broker):
     def freeze(self):
         self.frozen = True
         self.signal(signal.SIGSTOP)
+        wait_until_stopped(self.process.pid)
 
     def thaw(self):
         self.frozen = False

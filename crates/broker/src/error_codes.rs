@@ -53,6 +53,7 @@ pub(crate) fn coordinator_write(failure: &CoordinatorAppendFailure) -> WriteErro
             AppendFailure::Refused(
                 Refusal::NotLeader | Refusal::FencedLeaderEpoch | Refusal::UnknownLeaderEpoch,
             )
+            | AppendFailure::BeginningMissing(_)
             | AppendFailure::LeadershipLost => WriteError::NotLeader,
             AppendFailure::Refused(Refusal::Offline) | AppendFailure::WriteFailed => {
                 WriteError::Storage
@@ -108,7 +109,10 @@ pub(crate) fn append_failure(failure: &AppendFailure) -> ErrorCode {
         AppendFailure::NotEnoughReplicas => ErrorCode::NotEnoughReplicas,
         AppendFailure::NotEnoughReplicasAfterAppend => ErrorCode::NotEnoughReplicasAfterAppend,
         AppendFailure::WriteFailed => ErrorCode::KafkaStorageError,
-        AppendFailure::LeadershipLost => ErrorCode::NotLeaderOrFollower,
+        // Every client tries again, and sends what is older first.
+        AppendFailure::BeginningMissing(_) | AppendFailure::LeadershipLost => {
+            ErrorCode::NotLeaderOrFollower
+        }
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) use append::Effects;
 use append::{Queue, Uncommitted, Unflushed};
 use arc_swap::ArcSwap;
 use metadata::ClusterImage;
-use model::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, Timestamp};
+use model::{BrokerEpoch, BrokerId, Instant, LeaderEpoch, PartitionEpoch, Timestamp};
 use model::{TopicId, TopicName, TopicPartition};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use platform::Clock;
@@ -88,6 +88,8 @@ pub(crate) struct Environment {
     pub(crate) proposals: Box<dyn IsrProposals>,
     /// Who fetches for followers.
     pub(crate) fetchers: ReplicaFetchers,
+    /// `barnabas.unknown.producer.wait.ms`: for how long after an election an idempotent producer has to begin at the beginning.
+    pub(crate) unknown_producer_wait: Duration,
     /// Bounds what followers of throttled replicas read here.
     pub(crate) leader_throttle: ReplicationThrottle,
     /// Bounds what throttled replicas here fetch.
@@ -157,6 +159,8 @@ struct State {
     role: Role,
     /// The registration of this broker that the controller last spoke of the leadership to.
     affirmed_to: BrokerEpoch,
+    /// When this broker became leader after another, while that matters (decision 18).
+    elected_at: Option<Instant>,
     log: Log,
     work: Option<Box<Work>>,
     moving: Option<Box<relocation::Move>>,
@@ -225,6 +229,7 @@ impl Partition {
         let state = State {
             role: Role::Unassigned,
             affirmed_to: BrokerEpoch(-1),
+            elected_at: None,
             log,
             work: None,
             moving: None,

@@ -545,6 +545,7 @@ fn open_partitions(
         broker_id,
         lease,
         lag_max: config.replication.lag_time_max,
+        unknown_producer_wait: config.replication.unknown_producer_wait,
         logs: Arc::new(logs),
         clock: Arc::clone(clock),
         committer: Committer::default(),

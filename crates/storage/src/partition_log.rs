@@ -535,6 +535,12 @@ impl PartitionLog {
         Ok(file.set_len(active.published).map_err(DiskError::at("truncate", &path))?)
     }
 
+    /// Whether the log remembers batches of an idempotent producer.
+    #[must_use]
+    pub fn knows_producer(&self, id: ProducerId) -> bool {
+        self.producers.state.knows(id)
+    }
+
     /// Notes that a producer's transaction is about to be verified with its coordinator; `None` if a
     /// transaction of it is open already, so that nothing needs verifying.
     pub fn begin_verification(

@@ -224,6 +224,11 @@ pub(crate) struct ProducerUpdate {
 }
 
 impl ProducerState {
+    /// Whether an epoch of the producer is known; without, any of its batches may be the first.
+    pub(crate) fn knows(&self, id: ProducerId) -> bool {
+        self.producers.get(&id).is_some_and(|producer| producer.epoch != -1)
+    }
+
     /// The remembered batch that the client's batch repeats.
     pub(crate) fn find_duplicate(&self, header: &BatchHeader) -> Option<Duplicate> {
         self.producers.get(&ProducerId(header.producer_id))?.find_duplicate(header)
@@ -244,7 +249,7 @@ impl ProducerState {
             Some(at) => at,
             None => {
                 let known = self.producers.get(&id);
-                let is_unknown = known.is_none_or(|producer| producer.epoch == -1);
+                let is_unknown = !self.knows(id);
                 update.producers.push((
                     id,
                     known.copied().unwrap_or(Producer::UNKNOWN),

@@ -10,7 +10,7 @@
 use super::watch::{News, Wake};
 use super::{Isolation, Partition, Refusal, State};
 use crate::reactor::at_turn_end;
-use model::{Instant, LeaderEpoch, Offset, Timestamp};
+use model::{Instant, LeaderEpoch, Offset, ProducerId, Timestamp};
 use parking_lot::MutexGuard;
 use protocol::records::validate::Validated;
 use replication::{Action, Event};
@@ -63,6 +63,12 @@ pub(crate) enum AppendFailure {
     /// `acks=all` and fewer replicas in sync than `min.insync.replicas`. Nothing was written.
     #[error("fewer replicas are in sync than min.insync.replicas asks for")]
     NotEnoughReplicas,
+    /// The producer begins in the middle, shortly after an election: what it sent before may be on its way to, or
+    /// back from, the leader before (decision 18). Nothing was written.
+    #[error(
+        "of a producer that is not known here the first batch since the election has sequence {0}"
+    )]
+    BeginningMissing(i32),
     /// Written and committed, but by fewer replicas than `min.insync.replicas` asks for.
     #[error("the batch is committed by fewer replicas than min.insync.replicas asks for")]
     NotEnoughReplicasAfterAppend,
@@ -234,9 +240,19 @@ impl Partition {
     ) -> Result<bool, AppendFailure> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
+        let is_successor = self.was_elected_lately(state);
         let led = state.lead_surely(self, append.leader_epoch, append.now)?;
         if append.acks_all && !led.leader.has_enough_replicas() {
             return Err(AppendFailure::NotEnoughReplicas);
+        }
+        if is_successor && append.origin == AppendOrigin::Client {
+            let headers = append.validated.batch.iter().map(|batch| &batch.header);
+            let mut idempotent = headers.filter(|header| header.producer_id >= 0);
+            if let Some(header) = idempotent.find(|header| {
+                header.base_sequence > 0 && !led.log.knows_producer(ProducerId(header.producer_id))
+            }) {
+                return Err(AppendFailure::BeginningMissing(header.base_sequence));
+            }
         }
         let leader_epoch = led.leader.leader_epoch();
         let is_transactional = append.origin == AppendOrigin::Client
@@ -299,6 +315,16 @@ impl Partition {
             write_at_turn_end(Arc::clone(self));
         }
         Ok(true)
+    }
+
+    /// Whether batches may still be on their way that were sent to the leader before.
+    fn was_elected_lately(&self, state: &mut State) -> bool {
+        let Some(at) = state.elected_at else { return false };
+        let environment = &self.topic.environment;
+        if environment.clock.now().since(at) >= environment.unknown_producer_wait {
+            state.elected_at = None;
+        }
+        state.elected_at.is_some()
     }
 
     /// Writes all that is queued, unless another thread is doing it.

@@ -140,6 +140,11 @@ impl Partition {
         let leads = assignment.leader == Some(environment.broker_id);
         let follows = assignment.leader.filter(|_| !leads).zip(Some(assignment.leader_epoch));
         if leads {
+            if is_new_epoch {
+                // Nobody led before the first epoch, and alone nobody else.
+                let is_successor = assignment.leader_epoch.0 > 0 && assignment.replicas.len() > 1;
+                state.elected_at = is_successor.then(|| environment.clock.now());
+            }
             let term = LeaderTerm {
                 id: environment.broker_id,
                 leader_epoch: assignment.leader_epoch,

@@ -62,6 +62,7 @@ impl World {
         let environment = Environment {
             broker_id: BrokerId(0),
             lag_max: Duration::from_secs(30),
+            unknown_producer_wait: Duration::from_secs(60),
             logs: Arc::new(logs),
             clock: Arc::clone(&clock) as _,
             committer: Committer::default(),
@@ -233,6 +234,34 @@ fn idempotent(producer: i64, sequence: i32) -> Bytes {
     }
     builder.append(Some(Timestamp(1_000_000)), Some(b"k"), Some(&[b'v'; 200])).unwrap();
     builder.build().unwrap()
+}
+
+/// librdkafka was told that its second batch is stored, by a leader that had never seen the first, and took the first for
+/// stored too: it was under way to the leader before, which was frozen.
+#[test]
+fn after_an_election_a_producer_that_is_not_known_begins_at_the_beginning() {
+    let refused = |recorder: &Recorder| {
+        matches!(*recorder.result.lock(), Some(Err(AppendFailure::BeginningMissing(1))))
+    };
+    let world = World::new();
+    world.lead(&[0, 1], &[0], 1, &[]);
+    assert!(refused(&world.append(&idempotent(7, 1), false)));
+    assert_eq!(world.append(&idempotent(7, 0), false).offset(), Some(0));
+    assert_eq!(world.append(&idempotent(7, 1), false).offset(), Some(1));
+    assert!(refused(&world.append(&idempotent(8, 1), false)));
+    // Word of the same leadership again: nothing begins anew, and its time passes.
+    world.lead(&[0, 1], &[0], 1, &[]);
+    world.clock.advance(Duration::from_secs(60));
+    assert_eq!(world.append(&idempotent(8, 1), false).offset(), Some(2));
+}
+
+#[test]
+fn where_nobody_led_before_an_unknown_producer_may_begin_anywhere() {
+    for (replicas, epoch) in [(&[0, 1][..], 0), (&[0], 1)] {
+        let world = World::new();
+        world.lead(replicas, &[0], epoch, &[]);
+        assert_eq!(world.append(&idempotent(7, 1), false).offset(), Some(0));
+    }
 }
 
 /// The retry of a batch that never reached the disk is no duplicate; that of one that did is.

@@ -42,6 +42,13 @@ pub(super) const AREA: Area = Area {
         /// Kafka does; `classic` puts partition i on broker i mod n and its replica j on broker (i + j) mod n, brokers sorted by id.
         "barnabas.replica.placement": String = Some("kafka"), OneOf(&["kafka", "classic"]), Low, ReadOnly, Honoured, ours;
 
+        /// For how long after an election the first batch of an idempotent producer that a new leader does not know has to be
+        /// the producer's first in the partition; another is answered NOT_LEADER_OR_FOLLOWER, whereupon clients send it again, after
+        /// what comes before it. Clients do not wait for an answer from the old leader before they send on to the new one, and
+        /// librdkafka takes what it sent first for stored as soon as what follows is. Kafka takes any, which is what 0 means. As long
+        /// as clients wait for answers.
+        "barnabas.unknown.producer.wait.ms": Long = Some("60000"), AtLeast(0), Medium, ReadOnly, Honoured, ours;
+
         /// How long the controller waits for the rest of a partition's in-sync replicas, if those that are there came back after a
         /// power failure and may lack their last records. Whoever returns in this time and was stopped cleanly leads; if nobody
         /// does, whoever has the longest log. Kafka elects at once. 5 minutes are what KIP-966 waits.

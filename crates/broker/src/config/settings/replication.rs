@@ -40,6 +40,8 @@ pub struct ReplicationSettings {
     pub fast_failure_detection: bool,
     /// `barnabas.leader.lease.enable`
     pub leader_lease: bool,
+    /// `barnabas.unknown.producer.wait.ms`
+    pub unknown_producer_wait: Duration,
 }
 
 impl ReplicationSettings {
@@ -68,6 +70,7 @@ impl ReplicationSettings {
                 .millis("replica.high.watermark.checkpoint.interval.ms"),
             fast_failure_detection: values.boolean("barnabas.fast.failure.detection"),
             leader_lease: values.boolean("barnabas.leader.lease.enable"),
+            unknown_producer_wait: values.millis("barnabas.unknown.producer.wait.ms"),
         }
     }
 }
