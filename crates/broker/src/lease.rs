@@ -10,11 +10,12 @@
 //!   request that was answered. Only for leaderships that the controller announced to this registration: one
 //!   that was lost and made anew says nothing of what happened in between.
 //! - *the followers*: whoever fetches from this leader leads nothing newer, and none but the in-sync
-//!   replicas (all, if elections may be unclean) can be elected. So a store that is gone altogether stops
-//!   nothing, and a leader that is the only one in sync needs neither. A fetch counts from the arrival of
-//!   the one before it in its session: that it came after, while it may have waited here unread.
+//!   replicas (all, if elections may be unclean or others may be eligible) can be elected. So a store that is gone
+//!   altogether stops nothing while enough are in sync, and a leader that is the only one in sync, and enough, needs
+//!   neither. A fetch counts from the arrival of the one before it in its session: that it came after, while it may
+//!   have waited here unread.
 //!
-//! Source: `barnabas.leader.lease.enable`; decision 9 in `docs/decisions`.
+//! Source: `barnabas.leader.lease.enable`; decisions 9 and 15 in `docs/decisions`.
 
 use controller::{RegistrationListener, SessionReader};
 use model::{BrokerEpoch, Instant};

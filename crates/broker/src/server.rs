@@ -43,7 +43,7 @@ use platform::clock::SystemClock;
 use platform::disk::RealDisk;
 use platform::random::SystemRandom;
 use platform::{Clock, Disk, Network, Random, Tasks};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -706,6 +706,7 @@ async fn start_controller(
             ReplicaPlacement::Classic => Placement::Classic,
         },
         unclean_leader_election: config.controller.unclean_leader_election,
+        min_insync_replicas: config.topic_config(&BTreeMap::new()).min_insync_replicas,
         delete_topics: config.topics.deletion,
         auto_leader_rebalance: config.controller.auto_leader_rebalance,
         leader_imbalance_percentage: config.controller.leader_imbalance_per_broker_percentage,

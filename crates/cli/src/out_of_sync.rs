@@ -40,6 +40,8 @@ struct Replica {
     left_ms: Option<i64>,
     cause: Option<String>,
     trouble: Option<String>,
+    /// Whether the controller says that it may lead without loss.
+    is_eligible: bool,
     /// Whether its broker is registered, and says that it has the replica.
     is_up: bool,
     is_offline: bool,
@@ -126,6 +128,7 @@ impl OutOfSync {
             "left.ms" => replica.left_ms = value.parse().ok(),
             "cause" => replica.cause = Some(value),
             "trouble" => replica.trouble = Some(value),
+            "eligible" => replica.is_eligible = value == "true",
             // What a later version tells.
             _ => {}
         }
@@ -145,6 +148,7 @@ impl OutOfSync {
                 "left_ms": replica.left_ms,
                 "cause": replica.cause,
                 "trouble": replica.trouble,
+                "eligible": replica.is_eligible,
             })
         };
         mine.map(one).collect()
@@ -204,7 +208,8 @@ fn why(replica: &Replica) -> String {
         (true, false) => "",
     };
     let trouble = replica.trouble.as_ref().map_or_else(String::new, |text| format!(": {text}"));
-    format!("{cause}{now}{trouble}")
+    let eligible = if replica.is_eligible { "; eligible to lead" } else { "" };
+    format!("{cause}{now}{eligible}{trouble}")
 }
 
 /// How long ago `at_ms` was, in the largest unit that says enough.

@@ -1,5 +1,6 @@
 //! What the active controller knows, and the elections that follow from it. Pure.
 
+use crate::eligible::Eligible;
 use crate::out_of_sync::Departures;
 use crate::znodes::{StateNode, TopicNode};
 use metadata::BrokerImage;
@@ -80,6 +81,10 @@ pub(crate) struct Partition {
     pub(crate) has_node: bool,
     /// Its state node is there and cannot be read: it is left alone, so that nothing is overwritten.
     pub(crate) is_unreadable: bool,
+    /// Who else may lead without loss, if the store has such a list that goes with the state.
+    pub(crate) eligible: Option<Eligible>,
+    /// Whether the list's node is there, even if it goes with another state.
+    pub(crate) has_eligible_node: bool,
 }
 
 impl Partition {
@@ -119,6 +124,8 @@ pub(crate) struct Context {
     pub(crate) deleting: BTreeMap<TopicName, BTreeSet<BrokerId>>,
     /// Since when and why replicas are not in sync.
     pub(crate) departures: Departures,
+    /// Topics whose node below `/barnabas/eligible` is there.
+    pub(crate) eligible_topics: BTreeSet<TopicName>,
 }
 
 impl Context {
@@ -132,6 +139,7 @@ impl Context {
             self.names.remove(&topic.id);
         }
         self.deleting.remove(name);
+        self.eligible_topics.remove(name);
         self.offline.retain(|(_, partition)| partition.topic != *name);
         self.doubts.retain(|(_, partition), _| partition.topic != *name);
         self.departures.forget(name);
@@ -236,7 +244,8 @@ impl Context {
             .state
             .as_ref()
             .is_some_and(|state| state.node.isr.iter().any(|&member| self.is_doubtful(member, at)));
-        let is_unheard = |id| is_in_doubt && !self.heard.contains(&id);
+        let is_listed = |id| partition.eligible.as_ref().is_some_and(|e| e.members.contains(&id));
+        let is_unheard = |id| (is_in_doubt || is_listed(id)) && !self.heard.contains(&id);
         let leader = partition.state.as_ref().and_then(|state| state.node.leader);
         if leader.is_some_and(|id| self.is_online(id, at) && is_unheard(id)) {
             // It is heard soon, or gone.
@@ -290,6 +299,13 @@ impl Context {
         doubtful.iter().rev().copied().max_by_key(|&id| end(id))
     }
 
+    /// Whether `broker`, which left the ISR of `at` or is about to, may be eligible: nothing says that it lacks
+    /// records. A broker of Apache's would not say so.
+    pub(crate) fn may_be_eligible(&self, broker: BrokerId, at: &TopicPartition) -> bool {
+        let is_ours = self.brokers.get(&broker).is_none_or(|live| live.incarnation.is_some());
+        is_ours && self.is_whole(broker, at) && !self.is_doubtful(broker, at)
+    }
+
     /// What can be expected of `broker`'s replica of `at`.
     pub(crate) fn standing(&self, broker: BrokerId, at: &TopicPartition) -> Standing {
         match (self.brokers.contains_key(&broker), self.is_whole(broker, at)) {
@@ -339,6 +355,9 @@ impl Standing {
 /// what was committed, and whichever comes back first may lead. (Kafka keeps one, and waits for that.) The
 /// last one stays even if its log is gone: somebody has to say that this partition has lost its records.
 ///
+/// Where nobody in the ISR can lead who is in no doubt, one leads that left it with all that was committed (KIP-966), if
+/// one is there. Such that are away are waited for as those of the ISR are.
+///
 /// Who is in doubt leaves the ISR where somebody else leads. Where nobody in the ISR can who is not, it is up to
 /// `last_resort`, which gets those in doubt and whether others of the ISR may return, who of them leads now;
 /// all others leave the ISR then. While that says nobody, all stay.
@@ -373,12 +392,17 @@ pub(crate) fn repaired(
         let is_away = |id: &BrokerId| standing(*id) == Standing::Away;
         let in_isr = partition.replicas.iter().filter(|id| before.isr.contains(id));
         let doubtful: Vec<BrokerId> = in_isr.filter(is_doubtful).copied().collect();
+        let listed = partition.eligible.as_ref().map_or(&[][..], |eligible| &eligible.members);
+        let eligible = candidates.iter().copied().find(|id| listed.contains(id));
         if let (None, Some(old)) = (after.leader, before.leader.filter(is_lingering)) {
             after.leader = Some(old);
             after.isr =
                 before.isr.iter().copied().filter(|&id| id == old || is_online(id)).collect();
+        } else if let (None, Some(first)) = (after.leader, eligible) {
+            (after.leader, after.isr) = (Some(first), vec![first]);
         } else if after.leader.is_none() && !doubtful.is_empty() {
-            if let Some(best) = last_resort(&doubtful, before.isr.iter().any(is_away)) {
+            let others_may_return = before.isr.iter().chain(listed).any(is_away);
+            if let Some(best) = last_resort(&doubtful, others_may_return) {
                 is_last_resort = true;
                 (after.leader, after.isr) = (Some(best), vec![best]);
                 after.recovering |= partition.replicas.len() > 1;

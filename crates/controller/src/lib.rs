@@ -15,6 +15,7 @@ mod channel;
 mod config_edits;
 mod context;
 mod driver;
+mod eligible;
 mod epoch_record;
 mod handle;
 mod import;

@@ -86,6 +86,8 @@ pub struct ControllerSettings {
     pub placement: Placement,
     /// `unclean.leader.election.enable`, where nothing dynamic says otherwise.
     pub unclean_leader_election: bool,
+    /// `min.insync.replicas` of this broker's file.
+    pub min_insync_replicas: usize,
     /// `delete.topic.enable`
     pub delete_topics: bool,
     /// `auto.leader.rebalance.enable`
@@ -336,7 +338,18 @@ impl ConfigReader {
         topics: &[TopicName],
     ) -> Result<Vec<BTreeMap<String, String>>, StoreError> {
         let entities: Vec<_> = topics.iter().cloned().map(ConfigEntity::Topic).collect();
-        read_configs(&self.session(), &entities).await
+        let session = self.session();
+        let nodes = entities.iter().map(|entity| Read::exists(znodes::config_path(entity)));
+        let found = session.read_all(nodes.collect()).await?;
+        if found.iter().any(|found| matches!(found, Ok(ReadResult::Exists(None)))) {
+            // Every topic has them, before it is led. The server that was asked may be behind; after a transaction, which
+            // is answered by all, it is not.
+            match session.multi(vec![Op::check(znodes::TOPICS, 0)]).await {
+                Ok(_) | Err(StoreError::BadVersion(_) | StoreError::NoNode(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        read_configs(&session, &entities).await
     }
 
     /// When each of `partitions` got its state, in order, counted as broker epochs are: a registration with

@@ -2,7 +2,7 @@
 //!
 //! What is taken along are the persistent nodes, with their data: ids, topics, partitions' states, settings, producer
 //! ids, `/controller_epoch`. What is not: registrations and whatever else ends with a session, notifications (their
-//! numbers count per store), and marks of an earlier copy.
+//! numbers count per store), lists of eligible leaders, and marks of an earlier copy.
 //!
 //! Non-obvious:
 //! - Until the last node is there, `/barnabas/importing` is, and `/cluster/id` is not: no broker of ours joins, and
@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 /// Children of these are news for whoever watches, not state.
 const NEWS: [&str; 4] =
     [znodes::CONFIG_CHANGES, znodes::ISR_CHANGES, znodes::LOG_DIR_EVENTS, znodes::SUSPICIONS];
+/// Children of these go with versions of nodes and numbers of changes, which another store counts anew.
+const OF_ONE_STORE: [&str; 2] = [znodes::ELIGIBLE, znodes::APPLIED_SETTINGS];
 /// ZooKeeper's own nodes, at the root.
 const OF_ZOOKEEPER: &str = "/zookeeper";
 /// So many nodes are read, or written in one transaction, at once.
@@ -270,6 +272,7 @@ fn last_change(stat: &Stat) -> i64 {
 fn is_copied(path: &str) -> bool {
     let is_below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
     !(NEWS.into_iter().any(is_below)
+        || OF_ONE_STORE.into_iter().any(is_below)
         || is_below(znodes::BROKER_IDS)
         || path == OF_ZOOKEEPER
         || is_below(OF_ZOOKEEPER)

@@ -64,6 +64,8 @@ pub struct OutOfSync {
     pub replica: BrokerId,
     /// When and why it left.
     pub departure: Departure,
+    /// Whether it holds all the same everything that was committed, and may lead without loss (KIP-966).
+    pub is_eligible: bool,
 }
 
 /// The departures of all replicas that are not in sync.
@@ -154,10 +156,12 @@ impl Context {
             let first = TopicPartition::new(name.clone(), 0);
             let of_topic = self.departures.partitions.range(first..);
             for (at, replicas) in of_topic.take_while(|(at, _)| at.topic == *name) {
+                let list = self.partition(at).and_then(|partition| partition.eligible.as_ref());
                 found.extend(replicas.iter().map(|(&replica, &departure)| OutOfSync {
                     partition: at.clone(),
                     replica,
                     departure,
+                    is_eligible: list.is_some_and(|list| list.members.contains(&replica)),
                 }));
             }
         }

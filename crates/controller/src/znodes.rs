@@ -3,7 +3,8 @@
 //! Java ignores the order of keys and keys that it does not know; a registration that it cannot read
 //! stops a whole cluster. So: exactly Kafka's keys, numbers as numbers, and text where Kafka has text.
 
-use crate::context::LogDoubt;
+use crate::context::{LogDoubt, State};
+use crate::eligible::Eligible;
 use coordination::SessionId;
 use metadata::{BrokerImage, ConfigEntity, Endpoint, SecurityProtocol};
 use model::{BrokerId, ControllerEpoch, LeaderEpoch, Timestamp, TopicId, TopicPartition};
@@ -39,6 +40,11 @@ pub(crate) const INCARNATIONS: &str = "/barnabas/incarnations";
 /// drawn the consequences. Ours.
 pub(crate) const DOUBTS: &str = "/barnabas/doubts";
 
+/// For each topic a node, and below it one for each partition that has eligible leaders besides its ISR. Ours.
+pub(crate) const ELIGIBLE: &str = "/barnabas/eligible";
+/// What each broker of ours goes by: which changed settings it has heard of, and what is in its file. Ours.
+pub(crate) const APPLIED_SETTINGS: &str = "/barnabas/settings";
+
 /// There while metadata of another store are being written. Ours.
 pub(crate) const IMPORTING: &str = "/barnabas/importing";
 /// Made when metadata of another store have been written, after everything else of them. Ours.
@@ -52,7 +58,7 @@ pub(crate) const RAISE_LEADER_EPOCHS: &str = "/barnabas/raise_leader_epochs";
 pub(crate) const BROKER_ID_SEQUENCE: &str = "/brokers/seqid";
 
 /// What every broker creates when it starts, with null data.
-pub(crate) const PERSISTENT_PATHS: [&str; 17] = [
+pub(crate) const PERSISTENT_PATHS: [&str; 19] = [
     "/consumers",
     BROKER_IDS,
     TOPICS,
@@ -70,6 +76,8 @@ pub(crate) const PERSISTENT_PATHS: [&str; 17] = [
     SUSPICIONS,
     INCARNATIONS,
     DOUBTS,
+    ELIGIBLE,
+    APPLIED_SETTINGS,
 ];
 
 /// The brokers that the children of a node are named after; what is no id is none.
@@ -87,6 +95,18 @@ pub(crate) fn incarnation_path(id: BrokerId) -> String {
 
 pub(crate) fn doubt_path(id: BrokerId) -> String {
     format!("{DOUBTS}/{id}")
+}
+
+pub(crate) fn applied_settings_path(id: BrokerId) -> String {
+    format!("{APPLIED_SETTINGS}/{id}")
+}
+
+pub(crate) fn eligible_topic_path(topic: &str) -> String {
+    format!("{ELIGIBLE}/{topic}")
+}
+
+pub(crate) fn eligible_path(topic: &str, partition: i32) -> String {
+    format!("{ELIGIBLE}/{topic}/{partition}")
 }
 
 pub(crate) fn topic_path(topic: &str) -> String {
@@ -591,6 +611,85 @@ struct IncarnationJson {
     session: String,
 }
 
+/// What a broker of ours goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AppliedSettings {
+    /// The session that it is registered with.
+    pub(crate) session: SessionId,
+    /// It goes by every change of settings that was announced up to this change of the store.
+    pub(crate) changes: i64,
+    /// Its own `min.insync.replicas`, where nothing in the store says otherwise.
+    pub(crate) min_insync_replicas: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+struct AppliedSettingsJson {
+    version: i32,
+    session: String,
+    changes: i64,
+    min_insync_replicas: usize,
+}
+
+pub(crate) fn applied_settings(applied: AppliedSettings) -> Vec<u8> {
+    to_json(&AppliedSettingsJson {
+        version: 1,
+        session: applied.session.to_string(),
+        changes: applied.changes,
+        min_insync_replicas: applied.min_insync_replicas,
+    })
+}
+
+pub(crate) fn parse_applied_settings(data: &[u8]) -> Option<AppliedSettings> {
+    let node: AppliedSettingsJson = from_json(data)?;
+    Some(AppliedSettings {
+        session: parse_session(&node.session)?,
+        changes: node.changes,
+        min_insync_replicas: node.min_insync_replicas,
+    })
+}
+
+#[derive(Serialize, Deserialize)]
+struct EligibleJson {
+    version: i32,
+    topic_id: String,
+    leader_epoch: i32,
+    partition_epoch: i32,
+    isr: Vec<i32>,
+    eligible: Vec<i32>,
+    leader: i32,
+    settings: [i64; 3],
+}
+
+/// `list`, as it goes with `state` of a partition of `topic` and with nothing else.
+pub(crate) fn eligible(topic: TopicId, state: &State, list: &Eligible) -> Vec<u8> {
+    to_json(&EligibleJson {
+        version: 1,
+        topic_id: topic.to_string(),
+        leader_epoch: state.node.leader_epoch.0,
+        partition_epoch: state.partition_epoch.0,
+        isr: state.node.isr.iter().map(|id| id.0).collect(),
+        eligible: list.members.iter().map(|id| id.0).collect(),
+        leader: list.leader.0,
+        settings: list.settings,
+    })
+}
+
+/// The list that goes with `state`; `None` of a node that goes with another state, or cannot be read.
+pub(crate) fn parse_eligible(data: &[u8], topic: TopicId, state: &State) -> Option<Eligible> {
+    let node: EligibleJson = from_json(data)?;
+    let isr = state.node.isr.iter().map(|id| id.0);
+    let members: Vec<BrokerId> = node.eligible.into_iter().map(BrokerId).collect();
+    let goes_with_it = node.topic_id == topic.to_string()
+        && node.leader_epoch == state.node.leader_epoch.0
+        && node.partition_epoch == state.partition_epoch.0
+        && isr.eq(node.isr);
+    (goes_with_it && !members.is_empty()).then_some(Eligible {
+        members,
+        leader: BrokerId(node.leader),
+        settings: node.settings,
+    })
+}
+
 /// The session that a broker last registered with.
 pub(crate) fn incarnation(session: SessionId) -> Vec<u8> {
     to_json(&IncarnationJson { version: 1, session: session.to_string() })
@@ -599,7 +698,11 @@ pub(crate) fn incarnation(session: SessionId) -> Vec<u8> {
 /// The session that a broker of ours last registered with; `None` if the node does not say.
 pub(crate) fn parse_incarnation(data: &[u8]) -> Option<SessionId> {
     let node: IncarnationJson = serde_json::from_slice(data).ok()?;
-    let digits = node.session.strip_prefix("0x")?;
+    parse_session(&node.session)
+}
+
+fn parse_session(text: &str) -> Option<SessionId> {
+    let digits = text.strip_prefix("0x")?;
     u64::from_str_radix(digits, 16).ok().map(|id| SessionId(id.cast_signed()))
 }
 
@@ -647,6 +750,7 @@ pub(crate) fn parse_suspicion(data: &[u8]) -> Option<(BrokerId, BrokerId)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::PartitionEpoch;
 
     fn text(bytes: Vec<u8>) -> String {
         String::from_utf8(bytes).unwrap()
@@ -707,12 +811,46 @@ mod tests {
         for session in [SessionId(0x1000_0000_0000_0001), SessionId(-2)] {
             assert_eq!(parse_incarnation(&incarnation(session)), Some(session));
         }
+        let (session, min_insync_replicas) = (SessionId(-2), 2);
+        let applied = AppliedSettings { session, changes: 1 << 40, min_insync_replicas };
+        assert_eq!(parse_applied_settings(&applied_settings(applied)), Some(applied));
         for said in [LogDoubt::Incomplete, LogDoubt::Unclean] {
             assert_eq!(parse_doubt(&doubt(said)), said);
         }
         for junk in [&b""[..], b"{}", br#"{"version":1,"session":"x"}"#, b"\xff"] {
             assert_eq!(parse_doubt(junk), LogDoubt::Unclean);
             assert_eq!((parse_incarnation(junk), parse_suspicion(junk)), (None, None));
+            assert_eq!(parse_applied_settings(junk), None);
+        }
+    }
+
+    #[test]
+    fn a_list_of_eligible_leaders_counts_for_the_state_that_it_was_written_with_alone() {
+        let topic = TopicId([7; 16]);
+        let node = StateNode {
+            leader: Some(BrokerId(1)),
+            leader_epoch: LeaderEpoch(5),
+            isr: vec![BrokerId(1)],
+            controller_epoch: ControllerEpoch(1),
+            recovering: false,
+        };
+        let state = State { node, partition_epoch: PartitionEpoch(9) };
+        let members = vec![BrokerId(3), BrokerId(2)];
+        let list = Eligible { members, leader: BrokerId(1), settings: [7, 0, 1 << 40] };
+        let json = eligible(topic, &state, &list);
+        assert_eq!(parse_eligible(&json, topic, &state), Some(list));
+        assert_eq!(parse_eligible(&json, TopicId([8; 16]), &state), None, "another topic");
+        let mut other = state.clone();
+        other.partition_epoch = PartitionEpoch(10);
+        assert_eq!(parse_eligible(&json, topic, &other), None, "written once more");
+        other = state.clone();
+        other.node.leader_epoch = LeaderEpoch(6);
+        assert_eq!(parse_eligible(&json, topic, &other), None);
+        other = state.clone();
+        other.node.isr.push(BrokerId(2));
+        assert_eq!(parse_eligible(&json, topic, &other), None);
+        for junk in [&b""[..], b"{}", b"[]", br#"{"version":1,"eligible":[1]}"#] {
+            assert_eq!(parse_eligible(junk, topic, &state), None);
         }
     }
 

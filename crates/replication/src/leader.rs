@@ -137,6 +137,8 @@ pub struct Leader {
     partition_epoch: PartitionEpoch,
     epoch_start_offset: Offset,
     settings: LeaderSettings,
+    /// The greatest `min.insync.replicas` that this leadership went by.
+    highest_min_isr: usize,
     isr: Isr,
     followers: Box<[Follower]>,
     log_end_offset: Offset,
@@ -177,6 +179,10 @@ impl Leader {
                 _ => log_end_offset,
             },
             settings,
+            highest_min_isr: match previous {
+                Some(leader) if !new_epoch => leader.highest_min_isr.max(settings.min_isr),
+                _ => settings.min_isr,
+            },
             followers: followers.collect(),
             isr: Isr::committed_as(term.isr),
             log_end_offset,
@@ -213,7 +219,10 @@ impl Leader {
                 IsrRefusal::Unanswered if self.isr.is_changing() => self.propose(actions),
                 IsrRefusal::Unanswered => {}
             },
-            Event::SettingsChanged(settings) => self.settings = settings,
+            Event::SettingsChanged(settings) => {
+                self.settings = settings;
+                self.highest_min_isr = self.highest_min_isr.max(settings.min_isr);
+            }
             Event::Tick => self.propose_shrink(now, actions),
         }
         self.advance_high_watermark(now, actions);
@@ -293,11 +302,14 @@ impl Leader {
         follower.is_some_and(|follower| follower.is_superseded(broker_epoch))
     }
 
-    /// The replicas that could have been made leader without this one's knowledge: the followers in the ISR,
-    /// or all of them if elections may be unclean.
+    /// The replicas that could have been made leader without this one's knowledge: the followers in the ISR, or all
+    /// of them if elections may be unclean, or if the ISR is so small that others may be eligible (KIP-966). A minimum that
+    /// was lowered meanwhile does not take back what followed from the higher one.
     pub fn successors(&self, unclean: bool) -> impl Iterator<Item = BrokerId> + '_ {
         let followers = self.followers.iter().map(|follower| follower.id);
-        followers.filter(move |&id| unclean || self.isr.maximal_contains(id))
+        let others_may_lead =
+            self.isr.committed().len() < self.highest_min_isr.min(self.followers.len() + 1);
+        followers.filter(move |&id| unclean || others_may_lead || self.isr.maximal_contains(id))
     }
 
     /// The followers, for telling of them.

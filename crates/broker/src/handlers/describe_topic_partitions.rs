@@ -138,7 +138,7 @@ fn describe(
         leader_epoch: partition.leader_epoch.0,
         replica_nodes: raw(&partition.replicas),
         isr_nodes: raw(&partition.isr),
-        // Kept by KRaft controllers only.
+        // Known to the controller alone (decision 15); Java's client does not take null.
         eligible_leader_replicas: Some(Vec::new()),
         last_known_elr: Some(Vec::new()),
         offline_replicas: raw(&partition.offline_replicas),

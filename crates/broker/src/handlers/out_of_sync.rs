@@ -49,6 +49,9 @@ pub(super) fn describe(
         let index = one.partition.partition;
         tell(index, one.replica, "left.ms", one.departure.at.to_string());
         tell(index, one.replica, "cause", one.departure.cause.name().into());
+        if one.is_eligible {
+            tell(index, one.replica, "eligible", "true".into());
+        }
     }
     let wall = broker.clock.timestamp();
     let own_id = broker.partitions.environment().broker_id;

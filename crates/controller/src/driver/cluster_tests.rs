@@ -348,6 +348,7 @@ impl Cluster {
             default_replication_factor: 1,
             placement: Placement::Classic,
             unclean_leader_election: false,
+            min_insync_replicas: 1,
             delete_topics: true,
             auto_leader_rebalance: false,
             leader_imbalance_percentage: 10,
@@ -444,6 +445,40 @@ impl Cluster {
         let id = self.controller().await.unwrap();
         let mut created = self.handle(id).create_topics(vec![topic], SOON, false).await;
         assert!(created.remove(0).1.unwrap().is_ready);
+    }
+
+    /// As [`Self::create`], of one partition and with `min.insync.replicas`.
+    async fn create_with_min(&self, name: &str, replicas: &[i32], min: i32) {
+        let configs = vec![("min.insync.replicas".to_owned(), Some(min.to_string()))];
+        let assignments = vec![(0, replicas.to_vec())];
+        let topic = NewTopic { assignments, configs, ..new_topic(name, -1) };
+        let id = self.controller().await.unwrap();
+        let mut created = self.handle(id).create_topics(vec![topic], SOON, false).await;
+        assert!(created.remove(0).1.unwrap().is_ready);
+    }
+
+    async fn set_min(&self, broker: i32, topic: &str, min: i32) {
+        let op = ConfigOp {
+            name: "min.insync.replicas".into(),
+            kind: ConfigOpKind::Set,
+            value: Some(min.to_string()),
+        };
+        let entity = ConfigEntity::Topic(topic.into());
+        let alteration = ConfigAlteration { entity, edit: ConfigEdit::Incremental(vec![op]) };
+        let altered = self.handle(broker).alter_configs(vec![alteration], false).await;
+        assert_eq!(altered, [Ok(())]);
+    }
+
+    /// Who is eligible besides the ISR of a partition, by a list that goes with its state.
+    async fn eligible(&self, topic: &str) -> Vec<i32> {
+        let path = znodes::eligible_path(topic, 0);
+        let Some(list) = self.text(&path).await else { return Vec::new() };
+        let (node, version) = self.state(topic, 0).await.unwrap();
+        let partition_epoch = model::PartitionEpoch(version);
+        let state = crate::context::State { node, partition_epoch };
+        let id = self.topic_id(topic).await;
+        let list = znodes::parse_eligible(list.as_bytes(), id, &state);
+        list.map_or(Vec::new(), |list| list.members.iter().map(|id| id.0).collect())
     }
 
     async fn topic_id(&self, topic: &str) -> model::TopicId {
@@ -931,6 +966,191 @@ async fn one_that_lost_its_log_and_is_the_first_of_its_isr_to_return_does_not_ke
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_former_member_leads_where_nobody_can_of_an_isr_below_its_minimum() {
+    let mut cluster = Cluster::start(0..=2).await;
+    let leads = async |cluster: &Cluster, id: i32| {
+        cluster.led("t", 0).await.is_some_and(|(leader, _, isr)| leader == id && isr == [id])
+    };
+    cluster.create_with_min("t", &[2, 1, 0], 2).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[2, 1]).await, code(ErrorCode::None));
+    assert_eq!(cluster.text("/barnabas/eligible/t").await, None, "two are enough");
+    assert_eq!(cluster.alter_isr("t", 0, &[2]).await, code(ErrorCode::None));
+    assert_eq!(cluster.eligible("t").await, [1], "records were committed without 0");
+    cluster.kill(2).await;
+    until(async || leads(&cluster, 1).await).await;
+    assert!(!cluster.state("t", 0).await.unwrap().0.recovering, "nothing is lost");
+    assert_eq!(cluster.eligible("t").await, [2], "nothing was committed since it led");
+    cluster.join(2).await;
+    cluster.kill(1).await;
+    until(async || leads(&cluster, 2).await).await;
+    assert_eq!(cluster.eligible("t").await, [1]);
+    // With the one that leads the controller dies.
+    cluster.join(1).await;
+    cluster.kill(0).await;
+    until(async || cluster.controller().await.is_some()).await;
+    assert_eq!(cluster.eligible("t").await, [1], "the next controller knows the list");
+    cluster.kill(2).await;
+    until(async || leads(&cluster, 1).await).await;
+    cluster.join(2).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[1, 2]).await, code(ErrorCode::None));
+    assert_eq!(cluster.text(&znodes::eligible_path("t", 0)).await, None, "enough again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_lost_power_leaves_the_lead_to_a_former_member_and_waits_for_it() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create_with_min("t", &[2, 1], 2).await;
+    cluster.create_with_min("u", &[2, 1], 2).await;
+    for topic in ["t", "u"] {
+        assert_eq!(cluster.alter_isr(topic, 0, &[2]).await, code(ErrorCode::None));
+    }
+    cluster.told.2.lock().unwrap().extend([(2, (0, 60))]);
+    cluster.kill_at_once([1, 2]).await;
+    until(async || cluster.led("t", 0).await == Some((-1, 1, vec![2]))).await;
+    cluster.join_with(2, Some(LogDoubt::Unclean)).await;
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(cluster.led("t", 0).await, Some((-1, 1, vec![2])), "1 is certain to have all");
+    cluster.join(1).await;
+    until(async || cluster.led("t", 0).await == Some((1, 2, vec![1]))).await;
+    assert!(!cluster.state("t", 0).await.unwrap().0.recovering);
+    assert_eq!(cluster.eligible("t").await, [0; 0], "what 2 has lost it may have committed");
+    until(async || !cluster.is_in_doubt(2).await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_former_member_is_waited_for_and_not_for_ever() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create_with_min("t", &[2, 1], 2).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[2]).await, code(ErrorCode::None));
+    cluster.told.2.lock().unwrap().extend([(2, (0, 60))]);
+    cluster.kill_at_once([1, 2]).await;
+    cluster.join_with(2, Some(LogDoubt::Unclean)).await;
+    tokio::time::sleep(Duration::from_secs(290)).await;
+    assert_eq!(cluster.led("t", 0).await, Some((-1, 1, vec![2])));
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    until(async || cluster.led("t", 0).await == Some((2, 2, vec![2]))).await;
+    assert!(cluster.state("t", 0).await.unwrap().0.recovering);
+    assert_eq!(cluster.eligible("t").await, [0; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_former_member_that_may_lack_records_is_not_eligible_any_more() {
+    let mut cluster = Cluster::start(0..=2).await;
+    for topic in ["t", "u"] {
+        cluster.create_with_min(topic, &[2, 1], 2).await;
+        assert_eq!(cluster.alter_isr(topic, 0, &[2]).await, code(ErrorCode::None));
+        assert_eq!(cluster.eligible(topic).await, [1]);
+    }
+    cluster.kill(1).await;
+    // Somebody deletes a list meanwhile.
+    let path = znodes::eligible_path("u", 0);
+    cluster.observer.delete(&path, None).await.unwrap();
+    cluster.join_with(1, Some(LogDoubt::Unclean)).await;
+    until(async || !cluster.is_in_doubt(1).await).await;
+    assert_eq!(cluster.text(&znodes::eligible_path("t", 0)).await, None);
+    cluster.kill(2).await;
+    until(async || cluster.led("t", 0).await == Some((-1, 1, vec![2]))).await;
+    until(async || cluster.led("u", 0).await == Some((-1, 1, vec![2]))).await;
+    // Nor is one of Apache's, which does not say what it lost.
+    cluster.join(2).await;
+    until(async || cluster.led("t", 0).await == Some((2, 2, vec![2]))).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[2, 1]).await, code(ErrorCode::None));
+    assert_eq!(cluster.alter_isr("t", 0, &[2]).await, code(ErrorCode::None));
+    assert_eq!(cluster.eligible("t").await, [1]);
+    cluster.freeze(1);
+    let path = "/brokers/ids/1";
+    let (data, _) = cluster.observer.get(path, false).await.unwrap();
+    let ops = vec![Op::delete(path), Op::create_ephemeral(path, data)];
+    cluster.observer.multi(ops).await.unwrap();
+    until(async || cluster.text(&znodes::eligible_path("t", 0)).await.is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_void_when_somebody_wrote_the_state_without_it() {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create_with_min("t", &[2, 1], 2).await;
+    assert_eq!(cluster.alter_isr("t", 0, &[2]).await, code(ErrorCode::None));
+    assert_eq!(cluster.eligible("t").await, [1]);
+    // A controller of Apache's took 1 in and out again: what was committed meanwhile is not known here.
+    let path = znodes::state_path("t", 0);
+    let text = cluster.text(&path).await.unwrap();
+    cluster.observer.set(&path, text.replace("[2]", "[2,1]"), None).await.unwrap();
+    cluster.observer.set(&path, text, None).await.unwrap();
+    cluster.kill(0).await;
+    until(async || cluster.controller().await.is_some()).await;
+    cluster.kill(2).await;
+    until(async || cluster.led("t", 0).await.is_some_and(|(leader, ..)| leader == -1)).await;
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(cluster.led("t", 0).await.unwrap().0, -1, "1 may lack records");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minimum_that_was_lowered_makes_the_list_void_and_one_that_was_raised_is_not_believed_at_once()
+ {
+    let mut cluster = Cluster::start(0..=2).await;
+    cluster.create_with_min("lowered", &[2, 1], 2).await;
+    assert_eq!(cluster.alter_isr("lowered", 0, &[2]).await, code(ErrorCode::None));
+    assert_eq!(cluster.eligible("lowered").await, [1]);
+    cluster.create_with_min("raised", &[2, 1], 1).await;
+    cluster.set_min(1, "lowered", 1).await;
+    // From here on 2 hears of no change.
+    cluster.members[&2].deaf.store(true, Ordering::Relaxed);
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    cluster.set_min(1, "raised", 2).await;
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(cluster.alter_isr("raised", 0, &[2]).await, code(ErrorCode::None));
+    assert_eq!(cluster.text(&znodes::eligible_path("raised", 0)).await, None);
+    // Until it has found it by comparing.
+    cluster.members[&2].deaf.store(false, Ordering::Relaxed);
+    assert_eq!(cluster.alter_isr("raised", 0, &[2, 1]).await, code(ErrorCode::None));
+    tokio::time::advance(RECONCILE).await;
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(cluster.alter_isr("raised", 0, &[2]).await, code(ErrorCode::None));
+    assert_eq!(cluster.eligible("raised").await, [1]);
+    cluster.kill(2).await;
+    until(async || cluster.led("raised", 0).await == Some((1, 1, vec![1]))).await;
+    until(async || cluster.led("lowered", 0).await == Some((-1, 1, vec![2]))).await;
+    assert_eq!(cluster.text(&znodes::eligible_path("lowered", 0)).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_go_with_their_topics() {
+    let mut cluster = Cluster::start(0..=2).await;
+    for topic in ["t", "state", "away"] {
+        cluster.create_with_min(topic, &[2, 1], 2).await;
+        assert_eq!(cluster.alter_isr(topic, 0, &[2]).await, code(ErrorCode::None));
+        assert_eq!(cluster.eligible(topic).await, [1]);
+    }
+    let deleted = cluster.handle(0).delete_topics(vec!["t".into(), "state".into()], SOON).await;
+    assert!(deleted.iter().all(|(_, result)| result.is_ok()), "{deleted:?}");
+    let listed = cluster.observer.children("/barnabas/eligible", false).await.unwrap();
+    assert_eq!(listed, ["away"]);
+    // A controller that knows of no lists deletes this one.
+    cluster.kill(0).await;
+    until(async || cluster.controller().await.is_some()).await;
+    let controller = cluster.controller().await.unwrap();
+    cluster.kill(controller).await;
+    let states = ["/state", ""].map(|end| format!("/brokers/topics/away/partitions/0{end}"));
+    let rest = ["/brokers/topics/away/partitions", "/brokers/topics/away"].map(str::to_owned);
+    let paths = states.into_iter().chain(rest).map(Op::delete);
+    cluster.observer.multi(paths.collect()).await.unwrap();
+    let last = 3 - controller;
+    cluster.kill(last).await;
+    cluster.join(0).await;
+    until(async || cluster.text("/barnabas/eligible/away").await.is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_started_again_since_it_fetched_does_not_join_an_isr() {
     let cluster = Cluster::start(0..=3).await;
     cluster.create("t", &[&[1, 2, 3]]).await;
@@ -1397,6 +1617,7 @@ enum Story {
     ShutDown,
     Unclean,
     LoseBroker,
+    LoseSoleLeader,
 }
 
 /// After every write of every operation the controller dies: the next one finishes what was begun, or
@@ -1415,6 +1636,7 @@ async fn a_controller_may_die_after_any_write() {
         ShutDown,
         Unclean,
         LoseBroker,
+        LoseSoleLeader,
     ] {
         let mut ended = false;
         let mut tries = 0;
@@ -1444,6 +1666,11 @@ async fn die_after(story: Story, writes: usize) -> bool {
             cluster.kill(1).await;
             cluster.join(1).await;
             until(async || cluster.alter_isr("t", 0, &[2, 1]).await == code(ErrorCode::None)).await;
+        }
+        // Led again by who left the ISR, which is below its minimum.
+        Story::LoseSoleLeader => {
+            cluster.create_with_min("small", &[1, 2], 2).await;
+            assert_eq!(cluster.alter_isr("small", 0, &[1]).await, code(ErrorCode::None));
         }
         Story::CreateTopic
         | Story::AddPartitions
@@ -1523,11 +1750,11 @@ async fn die_after(story: Story, writes: usize) -> bool {
                     let edit = ConfigEdit::Incremental(vec![op]);
                     doomed.alter_configs(vec![ConfigAlteration { entity, edit }], false).await;
                 }
-                Story::LoseBroker => {}
+                Story::LoseBroker | Story::LoseSoleLeader => {}
             }
         })
     };
-    if story == Story::LoseBroker {
+    if matches!(story, Story::LoseBroker | Story::LoseSoleLeader) {
         cluster.kill(1).await;
     }
     let frozen = async || *cluster.members[&0].budget.lock().unwrap() == Some(0);

@@ -232,6 +232,7 @@ impl Driver {
     }
 
     async fn read_config_changes(&mut self) -> Result<(), StoreError> {
+        let announced = self.announced_changes().await?;
         let found = self.read_children(znodes::CONFIG_CHANGES, true).await?;
         let mut entities: Vec<ConfigEntity> = Vec::new();
         let mut old = Vec::new();
@@ -254,6 +255,7 @@ impl Driver {
         for entity in entities {
             self.apply_config(entity).await?;
         }
+        self.note_applied_changes(announced).await?;
         for path in old {
             // Every broker tries; one of them succeeds.
             match self.session.delete(&path, None).await {

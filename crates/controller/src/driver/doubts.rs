@@ -14,7 +14,9 @@
 //!   is no reason to take anybody in doubt out of an ISR.
 //! - Only ISRs of before the registration are in doubt, and each until it was written once without the broker,
 //!   or with it as leader.
-//! - Who is the only one left of an ISR leads at once, as in Kafka: there is nothing to choose.
+//! - Who is the only one left of an ISR leads at once, as in Kafka, unless others left it with all that was committed
+//!   (`eligible.rs`): there is nothing to choose.
+//! - Who may lack records is no eligible leader any more, and the store knows it before anything else follows.
 
 use super::*;
 use crate::context::Doubt;
@@ -83,6 +85,13 @@ impl Driver {
         let names = self.session.children(znodes::DOUBTS, false).await.map_err(Stopped::of)?;
         let said: Vec<BrokerId> =
             znodes::broker_ids(&names).filter(|id| brokers.contains(id)).collect();
+        let live = &self.context().brokers;
+        let is_silent =
+            |id: &&BrokerId| live.get(id).is_some_and(|live| live.incarnation.is_none());
+        // One of Apache's says nothing of what it may lack.
+        let silent = brokers.iter().filter(is_silent);
+        let may_lack_records = silent.chain(&said).copied().collect();
+        self.drop_from_lists(&may_lack_records).await?;
         if said.is_empty() {
             return Ok(());
         }
@@ -129,12 +138,18 @@ impl Driver {
         let Some(active) = &mut self.active else { return };
         if active.opened.get(&broker).is_none_or(|&before| sequence <= before)
             || !active.context.heard.insert(broker)
-            || active.context.doubts.is_empty()
         {
             return;
         }
-        let doubted: BTreeSet<_> = active.context.doubts.keys().map(|(_, at)| at.clone()).collect();
-        self.repair_and_tell(doubted.into_iter().collect(), "a broker answered").await;
+        let context = &active.context;
+        let mut concerned: BTreeSet<_> = context.doubts.keys().map(|(_, at)| at.clone()).collect();
+        let waits_for_it = |at: &TopicPartition| {
+            let list = context.partition(at).and_then(|partition| partition.eligible.as_ref());
+            list.is_some_and(|list| list.members.contains(&broker))
+                && !context.has_online_leader(at)
+        };
+        concerned.extend(context.all_partitions().into_iter().filter(waits_for_it));
+        self.repair_and_tell(concerned.into_iter().collect(), "a broker answered").await;
     }
 
     /// `broker` says that it has these logs. Returns those that are in no doubt any more.

@@ -55,6 +55,12 @@ impl Driver {
         kind: ElectionType,
         partitions: Vec<TopicPartition>,
     ) -> PerPartition {
+        if self.active.is_some()
+            && kind == ElectionType::Unclean
+            && let Err(stopped) = self.drop_void_lists(&partitions).await
+        {
+            self.stop(stopped, "elect leaders").await;
+        }
         let Some(active) = &self.active else {
             return partitions.into_iter().map(|at| (at, Err(not_controller()))).collect();
         };
@@ -194,6 +200,12 @@ impl Driver {
         let were_in_sync: Vec<_> =
             failed.iter().filter(|at| counted_on(context, at)).cloned().collect();
         tracing::warn!(%broker, offline = failed.len(), back = back.len(), "replicas are offline, or back: their logs cannot be used, or can be again");
+        // Before it is asked again, and starts empty.
+        let is_gone = |_: &TopicPartition, id: BrokerId| id == broker;
+        if let Err(stopped) = self.leave_lists(failed.clone(), is_gone).await {
+            self.stop(stopped, "replicas went offline").await;
+            return;
+        }
         let changed = [failed, back].concat();
         match self.repair(changed.clone()).await {
             Ok(mut outbox) => {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::context::{Partition, State, Topic};
+use crate::eligible::{self, Eligible};
 use crate::znodes::StateNode;
 use bytes::Bytes;
 use coordination::{CreateMode, Stat};
@@ -15,6 +16,18 @@ pub(super) type StateWrite = (TopicPartition, StateNode, Option<PartitionEpoch>)
 /// A write, and what else must be so.
 pub(super) type CheckedWrite = (StateWrite, Vec<Op>);
 
+/// A write with all that goes with it.
+#[derive(Clone, Debug)]
+pub(super) struct PlannedWrite {
+    pub(super) write: StateWrite,
+    checks: Vec<Op>,
+    /// Who may lead without loss besides the ISR that is written.
+    pub(super) list: Option<Eligible>,
+}
+
+/// Writes that are one transaction, each with the place of its state among the changes; and the changes.
+type Group = (Vec<(PlannedWrite, usize)>, Vec<Op>);
+
 /// A node's path, and what is in it if it can be read.
 pub(super) type Child = (String, Option<(Option<Bytes>, Stat)>);
 
@@ -27,6 +40,7 @@ impl Driver {
         let id = self.settings.broker.id;
         let path = znodes::broker_path(id);
         let incarnation = znodes::incarnation_path(id);
+        let applied = znodes::applied_settings_path(id);
         if let Some((store, seen)) = self.older_epoch().await? {
             return Err(ControllerError::StoreIsOld { store, seen });
         }
@@ -40,6 +54,7 @@ impl Driver {
             // Created empty and set at once, because the answer to the second has the node's `Stat`.
             ops.extend([
                 Op::set(&incarnation, znodes::incarnation(self.session.id())),
+                Op::set(&applied, self.applied_settings(self.applied_changes)),
                 Op::create_ephemeral(&path, None),
                 Op::set_if(&path, data, 0),
             ]);
@@ -51,8 +66,10 @@ impl Driver {
                     self.surroundings.broker_epoch.store(stat.czxid.0, Ordering::Release);
                     break;
                 }
-                Err(StoreError::NoNode(missing)) if missing == incarnation => {
-                    self.session.create_parents(&incarnation).await?;
+                Err(StoreError::NoNode(missing))
+                    if missing == incarnation || missing == applied =>
+                {
+                    self.session.create_parents(&missing).await?;
                     continue;
                 }
                 // The controller has just acted on an earlier doubt.
@@ -381,6 +398,7 @@ impl Driver {
         let brokers = self.read_brokers().await?;
         self.set_brokers(brokers);
         self.load_topics().await?;
+        self.forget_stray_lists().await?;
         self.load_deletions().await?;
         self.raise_leader_epochs().await?;
         let all = self.context().brokers.keys().copied().collect();
@@ -433,6 +451,9 @@ impl Driver {
             return Ok(());
         };
         let controller_epoch = self.active.as_ref().ok_or(Stopped::Moved)?.epoch;
+        // The copy's lists are as old as its ISRs.
+        let all = self.context().all_partitions();
+        self.leave_lists(all, |_, _| true).await?;
         let context = self.context();
         let writes = context.all_partitions().into_iter().filter_map(|at| {
             let state = context.partition(&at)?.state.clone()?;
@@ -567,11 +588,12 @@ impl Driver {
         if !without_id.is_empty() {
             self.commit(without_id).await?;
         }
-        let names = loaded.iter().map(|(name, _)| name.clone()).collect();
-        let context = self.context_mut();
+        let names: Vec<TopicName> = loaded.iter().map(|(name, _)| name.clone()).collect();
         for (name, topic) in loaded {
-            context.insert(name, topic);
+            self.context_mut().insert(name, topic);
         }
+        self.load_lists(&names.iter().cloned().collect()).await?;
+        let context = self.context_mut();
         written.iter().for_each(|(at, written)| context.note_read_isr(at, *written));
         self.watch_states(unreadable).await?;
         Ok(names)
@@ -610,6 +632,7 @@ impl Driver {
             offline.map(|at| at.topic.clone()).collect()
         };
         let unclean = self.unclean_topics(offline).await?;
+        self.drop_void_lists(&partitions).await?;
         let epoch = self.active.as_ref().ok_or(Stopped::Moved)?.epoch;
         let context = self.context();
         let writes: Vec<StateWrite> = partitions
@@ -683,6 +706,7 @@ impl Driver {
             }
             self.settle_doubts(at, None);
         }
+        self.read_lists(partitions).await?;
         let context = self.context();
         let is_unreadable =
             |at: &&TopicPartition| context.partition(at).is_some_and(|p| p.is_unreadable);
@@ -724,11 +748,23 @@ impl Driver {
         &mut self,
         writes: Vec<CheckedWrite>,
     ) -> Result<Vec<(TopicPartition, Result<(), StoreError>)>, Stopped> {
-        let mut groups: Vec<(Vec<CheckedWrite>, Vec<Op>)> = Vec::new();
-        let mut made: BTreeSet<TopicName> = BTreeSet::new();
+        let (writes, checks): (Vec<StateWrite>, Vec<Vec<Op>>) = writes.into_iter().unzip();
+        let lists = self.lists_for(&writes).await?;
+        let mut outcome = Vec::new();
+        let mut groups: Vec<Group> = Vec::new();
+        let mut made = Made::default();
         let mut size = usize::MAX;
-        for write in writes {
-            let ops = self.state_ops(&write, &mut made);
+        for ((write, checks), list) in writes.into_iter().zip(checks).zip(lists) {
+            let list = match list {
+                Ok(list) => list,
+                // Its leader was elected by a list that has just become void.
+                Err(void) => {
+                    outcome.push((write.0, Err(void)));
+                    continue;
+                }
+            };
+            let planned = PlannedWrite { write, checks, list };
+            let ops = self.state_ops(&planned, &mut made);
             let ops_size: usize = ops.iter().map(Op::size).sum();
             if size.saturating_add(ops_size) > MAX_TRANSACTION_BYTES {
                 groups.push(Default::default());
@@ -736,39 +772,28 @@ impl Driver {
             }
             size += ops_size;
             let group = groups.last_mut().expect("pushed above");
-            group.0.push(write);
             group.1.extend(ops);
+            group.0.push((planned, group.1.len() - 1));
         }
         let (groups, transactions): (Vec<_>, Vec<_>) = groups.into_iter().unzip();
         let results = self.commit(transactions).await?;
-        let mut outcome = Vec::new();
         for (group, result) in groups.into_iter().zip(results) {
             match result {
                 Ok(results) => {
-                    let versions = state_versions(&results);
-                    for ((write, _), version) in group.into_iter().zip(versions) {
-                        outcome.push((write.0.clone(), Ok(())));
-                        self.note_state(write, version);
+                    for (planned, position) in group {
+                        outcome.push((planned.write.0.clone(), Ok(())));
+                        self.note_planned(planned, state_version(results.get(position)));
                     }
                 }
-                Err(error) if group.len() == 1 => {
-                    outcome.extend(group.into_iter().map(|(w, _)| (w.0, Err(error.clone()))));
+                Err(error) if group.len() == 1 && !is_of_lists(&error) => {
+                    let ats = group.into_iter().map(|(planned, _)| planned.write.0);
+                    outcome.extend(ats.map(|at| (at, Err(error.clone()))));
                 }
                 // One of them is not as we know it; the others need not suffer.
                 Err(_) => {
-                    for write in group {
-                        let ops = self.state_ops(&write, &mut BTreeSet::new());
-                        let (write, _) = write;
-                        let at = write.0.clone();
-                        match self.commit_one(ops).await {
-                            Ok(results) => {
-                                let version = state_versions(&results).last();
-                                self.note_state(write, version.unwrap_or_default());
-                                outcome.push((at, Ok(())));
-                            }
-                            Err(Stopped::Refused(error)) => outcome.push((at, Err(error))),
-                            Err(Stopped::Moved) => return Err(Stopped::Moved),
-                        }
+                    for (planned, _) in group {
+                        let at = planned.write.0.clone();
+                        outcome.push((at, self.write_alone(planned).await?));
                     }
                 }
             }
@@ -776,15 +801,51 @@ impl Driver {
         Ok(outcome)
     }
 
-    /// The changes that write one state, after what else must be so; `made` has the topics whose `partitions` node an earlier
-    /// change of the same batch creates.
-    fn state_ops(&self, write: &CheckedWrite, made: &mut BTreeSet<TopicName>) -> Vec<Op> {
-        let ((at, node, version), checks) = write;
-        let mut ops = checks.clone();
+    /// Writes one state; what is known of its list may be wrong, which must not keep the state from being written.
+    async fn write_alone(
+        &mut self,
+        mut planned: PlannedWrite,
+    ) -> Result<Result<(), StoreError>, Stopped> {
+        for tries in 0.. {
+            let mut ops = self.state_ops(&planned, &mut Made::default());
+            if tries == LIST_TRIES {
+                planned.list = None;
+                ops.retain(|op| !op.path().starts_with(znodes::ELIGIBLE));
+            }
+            match self.commit_one(ops).await {
+                Ok(results) => {
+                    self.note_planned(planned, state_version(results.last()));
+                    return Ok(Ok(()));
+                }
+                Err(Stopped::Refused(error)) if tries < LIST_TRIES && is_of_lists(&error) => {
+                    let at = planned.write.0.clone();
+                    let is_listed = |driver: &Self| {
+                        driver.context().partition(&at).is_some_and(|p| p.eligible.is_some())
+                    };
+                    let was_listed = is_listed(self);
+                    self.read_lists(std::slice::from_ref(&at)).await?;
+                    // Who deletes a list means it.
+                    if was_listed && !is_listed(self) {
+                        planned.list = None;
+                    }
+                }
+                Err(Stopped::Refused(error)) => return Ok(Err(error)),
+                Err(stopped) => return Err(stopped),
+            }
+        }
+        unreachable!("the last try ends it")
+    }
+
+    /// The changes that write one state, which comes last: after what else must be so, and its list.
+    fn state_ops(&self, planned: &PlannedWrite, made: &mut Made) -> Vec<Op> {
+        let (at, node, version) = &planned.write;
+        let mut ops = planned.checks.clone();
+        ops.extend(self.list_ops(planned, &mut made.lists));
         let path = znodes::state_path(&at.topic, at.partition);
         let Some(version) = version else {
             let topic = self.context().topics.get(&at.topic);
-            if topic.is_some_and(|t| !t.has_partitions_node) && made.insert(at.topic.clone()) {
+            if topic.is_some_and(|t| !t.has_partitions_node) && made.topics.insert(at.topic.clone())
+            {
                 ops.push(Op::create_null(znodes::partitions_path(&at.topic)));
             }
             if self.context().partition(at).is_none_or(|partition| !partition.has_node) {
@@ -795,6 +856,24 @@ impl Driver {
         };
         ops.push(Op::set_if(path, znodes::state(node), version.0));
         ops
+    }
+
+    fn note_planned(&mut self, planned: PlannedWrite, version: i32) {
+        let PlannedWrite { write, list, .. } = planned;
+        let at = write.0.clone();
+        let context = self.context_mut();
+        if context.partition(&at).is_some_and(|p| eligible::is_elected_by_list(p, &write.1)) {
+            let (leader, leader_epoch) = (write.1.leader, write.1.leader_epoch);
+            tracing::info!(partition = %at, ?leader, %leader_epoch, "a former member of the ISR leads, which has all that was committed: nobody in the ISR can");
+        }
+        if list.is_some() {
+            context.eligible_topics.insert(at.topic.clone());
+        }
+        if let Some(partition) = context.partition_mut(&at) {
+            partition.has_eligible_node = list.is_some();
+            partition.eligible = list;
+        }
+        self.note_state(write, version);
     }
 
     pub(super) fn note_state(&mut self, write: StateWrite, version: i32) {
@@ -858,13 +937,27 @@ fn take_state(
     }
 }
 
-/// The versions of the state nodes that a transaction of [`Driver::state_ops`] wrote, in order.
-fn state_versions(results: &[OpResult]) -> impl Iterator<Item = i32> {
-    results.iter().filter_map(|result| match result {
-        OpResult::Set(stat) => Some(stat.version),
-        OpResult::Created(path) if path.ends_with("/state") => Some(0),
-        OpResult::Created(_) | OpResult::Deleted | OpResult::Checked => None,
-    })
+/// How often one state is written again because its list was not as it was known, before it is written without.
+const LIST_TRIES: usize = 2;
+
+/// The topics whose nodes earlier changes of a batch create.
+#[derive(Default)]
+struct Made {
+    topics: BTreeSet<TopicName>,
+    lists: BTreeSet<TopicName>,
+}
+
+/// Whether a write failed for want of a list's node, or because there is one.
+fn is_of_lists(error: &StoreError) -> bool {
+    matches!(error, StoreError::NoNode(path) | StoreError::NodeExists(path) if path.starts_with(znodes::ELIGIBLE))
+}
+
+/// The version of a state node that was created or set.
+fn state_version(result: Option<&OpResult>) -> i32 {
+    match result {
+        Some(OpResult::Set(stat)) => stat.version,
+        Some(OpResult::Created(_) | OpResult::Deleted | OpResult::Checked) | None => 0,
+    }
 }
 
 /// A topic's id; never one of Kafka's reserved ones (zero and one), nor one that starts with a dash,

@@ -7,6 +7,7 @@ mod brokers;
 mod configs;
 mod doubts;
 mod elections;
+mod eligible;
 mod failover;
 mod isr;
 mod legacy;
@@ -23,7 +24,7 @@ use crate::outbox::Outbox;
 use crate::sender::{Report, Sender};
 use crate::{ApiError, ControlResponse, EpochRecord, REMEMBERED_SESSIONS, SessionRecord, znodes};
 use coordination::{
-    Change, Event, Events, Op, OpResult, Read, ReadResult, SessionHandle, SessionId,
+    Change, Event, Events, Op, OpResult, Read, ReadResult, SessionHandle, SessionId, Zxid,
 };
 use coordination::{Store, StoreError};
 use model::{BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition};
@@ -97,6 +98,8 @@ pub struct Driver {
     dynamic_unclean: [Option<bool>; 2],
     /// Topics (`None`: all) whose offline partitions may have a leader that is not in sync since just now.
     newly_unclean: BTreeSet<Option<TopicName>>,
+    /// This broker goes by all settings that were announced up to this change of the store, and has said so.
+    applied_changes: Zxid,
     /// What this broker says of its logs when it registers; nothing once it has.
     doubt: Option<LogDoubt>,
     /// Whether a log directory of this broker failed while the store could not be told.
@@ -350,6 +353,7 @@ impl Driver {
             last_config_change: None,
             dynamic_unclean: [None; 2],
             newly_unclean: BTreeSet::new(),
+            applied_changes: Zxid(0),
             is_log_dir_unannounced: false,
             awaited: None,
             look_again_at: None,
@@ -357,7 +361,9 @@ impl Driver {
             hindrance: None,
         };
         driver.reconcile_at = driver.next_reconcile();
+        let announced = driver.announced_changes().await?;
         driver.load_configs().await?;
+        driver.applied_changes = announced;
         driver.check_addresses().await?;
         driver.register().await?;
         driver.dirty.controller = true;

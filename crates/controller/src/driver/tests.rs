@@ -152,6 +152,7 @@ impl Cluster {
             default_replication_factor: 1,
             placement: Placement::Kafka,
             unclean_leader_election: false,
+            min_insync_replicas: 1,
             delete_topics: true,
             auto_leader_rebalance: true,
             leader_imbalance_percentage: 10,

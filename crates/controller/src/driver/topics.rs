@@ -616,6 +616,9 @@ impl Driver {
             let Some(topic) = self.context().topics.get(&name) else { continue };
             let mut groups = Vec::new();
             for (&index, partition) in &topic.partitions {
+                if partition.has_eligible_node {
+                    groups.push(vec![Op::delete(znodes::eligible_path(&name, index))]);
+                }
                 if partition.state.is_some() {
                     groups.push(vec![
                         Op::delete(znodes::state_path(&name, index)),
@@ -624,6 +627,9 @@ impl Driver {
                 }
             }
             let mut last = Vec::new();
+            if self.context().eligible_topics.contains(&name) {
+                last.push(Op::delete(znodes::eligible_topic_path(&name)));
+            }
             if topic.has_partitions_node {
                 last.push(Op::delete(znodes::partitions_path(&name)));
             }
@@ -637,6 +643,7 @@ impl Driver {
                     return Err(Stopped::Refused(error));
                 }
                 // Not as we thought: whatever is there goes, node by node.
+                self.remove_tree(znodes::eligible_topic_path(&name)).await?;
                 self.remove_tree(znodes::topic_path(&name)).await?;
                 let config = znodes::config_path(&ConfigEntity::Topic(name.clone()));
                 self.remove_tree(config).await?;
@@ -652,7 +659,7 @@ impl Driver {
         Ok(())
     }
 
-    async fn remove_tree(&mut self, root: String) -> Result<(), Stopped> {
+    pub(super) async fn remove_tree(&mut self, root: String) -> Result<(), Stopped> {
         let mut found = vec![root];
         let mut at = 0;
         while let Some(path) = found.get(at).cloned() {

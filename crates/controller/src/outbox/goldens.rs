@@ -35,6 +35,7 @@ fn settings(controller: i32) -> ControllerSettings {
         default_replication_factor: 1,
         placement: Placement::Kafka,
         unclean_leader_election: false,
+        min_insync_replicas: 1,
         delete_topics: true,
         auto_leader_rebalance: false,
         leader_imbalance_percentage: 10,

@@ -265,3 +265,19 @@ fn what_a_broker_held_before_it_started_again_counts_for_nothing() {
     let view = s.leader.followers().next().unwrap();
     assert_eq!(view.log_end_offset, Some(Offset(3)), "a fetch that was late");
 }
+
+#[test]
+fn whoever_may_be_eligible_outside_a_small_isr_could_have_been_made_leader() {
+    let successors = |scenario: &Scenario| -> Vec<i32> {
+        scenario.leader.successors(false).map(|id| id.0).collect()
+    };
+    assert_eq!(successors(&Scenario::new(&[1, 2], 2, 0, 0)), [2], "two are enough");
+    assert_eq!(successors(&Scenario::new(&[1], 1, 0, 0)), [0; 0]);
+    assert_eq!(successors(&Scenario::new(&[1, 2], 9, 0, 0)), [2, 3], "at most the replicas");
+    let mut alone = Scenario::new(&[1], 2, 0, 0);
+    assert_eq!(successors(&alone), [2, 3]);
+    alone.step(Event::SettingsChanged(LeaderSettings { min_isr: 1, lag_max: LAG_MAX }));
+    assert_eq!(successors(&alone), [2, 3], "one may have been elected before");
+    alone.commit(&[1, 2], 8);
+    assert_eq!(successors(&alone), [2]);
+}
