@@ -135,6 +135,12 @@ impl PartitionDirectory {
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path().join(name)
     }
+
+    /// Makes the names in it durable.
+    pub(crate) fn sync(&self) -> Result<(), DiskError> {
+        let path = self.path();
+        self.disk().sync_directory(&path).map_err(DiskError::at("sync", &path))
+    }
 }
 
 /// The files that a segment consists of.
@@ -263,6 +269,21 @@ impl SegmentFiles {
             self.directory.cache.open(&path, create).map_err(DiskError::at("open", &path))?;
         slot.open = Arc::downgrade(&file);
         Ok(file)
+    }
+
+    /// Cuts the file of batches, durably: what is appended next must never be followed by what was there
+    /// before, not even after a crash.
+    pub(crate) fn cut_log(&self, len: u64) -> Result<(), DiskError> {
+        let path = self.path(Kind::Log);
+        let file = self.create(Kind::Log)?;
+        file.set_len(len).map_err(DiskError::at("truncate", &path))?;
+        self.sync(Kind::Log)
+    }
+
+    /// Makes a file that is there durable.
+    pub(crate) fn sync(&self, kind: Kind) -> Result<(), DiskError> {
+        let path = self.path(kind);
+        self.get(kind)?.sync().map_err(DiskError::at("sync", &path))
     }
 
     /// Closes what the cache keeps open; who uses a file keeps it.

@@ -19,6 +19,8 @@ pub struct FlushWork {
     pub(crate) others: Vec<PathBuf>,
     /// Whether names in the directory are new.
     pub(crate) sync_directory: bool,
+    /// Whether the directory's own name is.
+    pub(crate) sync_parent: bool,
 }
 
 #[derive(Debug)]
@@ -58,6 +60,13 @@ impl FlushWork {
                 Err(error) => return Err(error),
             }
         }
-        if self.sync_directory { disk.sync_directory(&self.directory.path()) } else { Ok(()) }
+        let path = self.directory.path();
+        if self.sync_directory {
+            disk.sync_directory(&path)?;
+        }
+        match path.parent() {
+            Some(parent) if self.sync_parent => disk.sync_directory(parent),
+            _ => Ok(()),
+        }
     }
 }

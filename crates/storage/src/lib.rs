@@ -10,6 +10,10 @@
 //! - Only what a sync returned for is durable; a failed sync is never repeated.
 //! - An index entry names the *last* offset of the batch at its position.
 //! - A segment's size in memory counts what is reserved; readers stop at what is published.
+//! - Whatever shortens a log is durable before anything is appended: else what was cut off might come back after
+//!   a crash behind what came instead, and fit.
+//! - A sync of a file does not make its name durable, nor one of a directory that of the directory; names come
+//!   back in any order.
 //! - Files may outlive their names: a reader keeps the file that it was given.
 
 mod append;

@@ -689,7 +689,13 @@ impl LogDirectories {
         let create = || {
             let made = self.shared.disk.create_directories(&path);
             made.map_err(DiskError::at("create", &path))?;
-            PartitionLog::create(&entry, directory, topic_id, config, now)
+            let log = PartitionLog::create(&entry, directory, topic_id, config, now)?;
+            // A power failure must not make it one that never was: it would not be missed.
+            self.shared
+                .disk
+                .sync_directory(&directory.path)
+                .map_err(DiskError::at("sync", &directory.path))?;
+            Ok(log)
         };
         match create() {
             Ok(log) => {
@@ -975,7 +981,9 @@ impl LogDirectory {
         let is_stale = |name: &TopicPartition| {
             !registered.live.contains_key(name) && !registered.future.contains_key(name)
         };
-        let has_stale = cleaner_offsets.keys().any(is_stale);
+        let has_stale = |lines: &BTreeMap<TopicPartition, i64>| lines.keys().any(is_stale);
+        let (stale_points, stale_starts) = (has_stale(&recovery_points), has_stale(&log_starts));
+        let stale_cleaner_offsets = has_stale(&cleaner_offsets);
         // The checkpoint may be older than a deletion whose files are still there.
         let is_deleted = |name: &TopicPartition| {
             let prefix = format!("{name}.");
@@ -987,8 +995,15 @@ impl LogDirectory {
             .map(|(name, &offset)| (name.clone(), Offset(offset)))
             .collect();
         drop(registered);
-        if has_stale {
-            // A new log of the same name must not be taken for one that is compacted already.
+        // A new log of the same name must not be taken for one that is synced or compacted already, or that
+        // starts higher.
+        if stale_points {
+            self.tolerate(self.write_recovery_points());
+        }
+        if stale_starts {
+            self.tolerate(self.write_log_starts());
+        }
+        if stale_cleaner_offsets {
             self.tolerate(self.write_cleaner_offsets());
         }
         let record = match Record::read(disk, &self.path) {

@@ -162,8 +162,8 @@ pub struct PartitionLog {
     retry_at: Timestamp,
     /// When there was first something to flush.
     unflushed_since: Option<Timestamp>,
-    /// `partition.metadata` may not be on disk.
-    metadata_unsynced: bool,
+    /// The directory's own name may not be on disk.
+    name_unsynced: bool,
     /// Something changed since the log was opened.
     changed: bool,
 }
@@ -221,11 +221,16 @@ impl PartitionLog {
             loaded.recovery_point = entry.recovery_point().min(loaded.log_end_offset);
             log_directory.unsettle(entry);
         }
+        let (recovered, was_durable) = (loaded.recovered, entry.recovery_point());
         let mut log = Self::assemble(entry, log_directory, directory, config, loaded);
         log.topic_id = topic_id;
-        log.changed = stopped != Stopped::Clean;
-        log.metadata_unsynced = log.changed;
+        log.changed = stopped != Stopped::Clean || recovered;
+        log.name_unsynced = log.changed;
         entry.set_stopped(Stopped::Open);
+        if was_durable > log.log_end_offset {
+            // What is appended now is not durable, though its offsets are below what was.
+            log_directory.write_recovery_points()?;
+        }
         Ok(log)
     }
 
@@ -263,7 +268,7 @@ impl PartitionLog {
             offline: false,
             retry_at: Timestamp(i64::MIN),
             unflushed_since: None,
-            metadata_unsynced: true,
+            name_unsynced: true,
             changed: true,
         };
         log.producers.state.high_watermark_moved(high_watermark);
@@ -282,11 +287,14 @@ impl PartitionLog {
         let path = log_directory.path().join(entry.directory_name());
         let cache = Arc::clone(&log_directory.shared().files);
         let directory = Arc::new(PartitionDirectory::new(cache, &path));
-        if let Some(topic_id) = topic_id {
-            partition_metadata::write(&directory, topic_id)?;
-        }
         let files = Arc::new(SegmentFiles::new(Arc::clone(&directory), Offset(0)));
         recovery::create_files(&files)?;
+        // With the names of the first segment: if they came after those of the next, the log would seem to
+        // start there.
+        match topic_id {
+            Some(topic_id) => partition_metadata::write(&directory, topic_id)?,
+            None => directory.sync()?,
+        }
         let loaded = Loaded {
             segments: vec![Segment::empty(files, now)],
             epochs: LeaderEpochs::default(),
@@ -294,6 +302,7 @@ impl PartitionLog {
             log_start_offset: Offset(0),
             log_end_offset: Offset(0),
             recovery_point: Offset(0),
+            recovered: false,
         };
         let mut log = Self::assemble(entry, log_directory, directory, config, loaded);
         log.topic_id = topic_id;
@@ -304,7 +313,9 @@ impl PartitionLog {
     fn register(&self) {
         let entry = &self.entry;
         entry.set_recovery_point(self.recovery_point);
-        let is_needed = self.log_start_offset > self.segments[0].base;
+        // Once written it stays: the segments below may come back after a crash.
+        let is_needed = self.log_start_offset > self.segments[0].base
+            || entry.checkpointed_log_start().is_some();
         entry.set_log_start_offset(self.log_start_offset, is_needed);
         if entry.set_high_watermark(self.high_watermark) {
             self.log_directory.high_watermark_moved();
@@ -351,8 +362,6 @@ impl PartitionLog {
     pub fn set_topic_id(&mut self, topic_id: TopicId) -> Result<(), LogError> {
         partition_metadata::write(&self.directory, topic_id)?;
         self.topic_id = Some(topic_id);
-        self.metadata_unsynced = true;
-        self.changed = true;
         Ok(())
     }
 
@@ -529,10 +538,10 @@ impl PartitionLog {
         for offset in snapshots {
             self.producers.remove_snapshot(&self.directory, offset)?;
         }
+        self.directory.sync()?;
         let active = self.segments.last().expect("a log has a segment");
-        let path = active.files.path(crate::files::Kind::Log);
-        let file = active.files.create(crate::files::Kind::Log)?;
-        Ok(file.set_len(active.published).map_err(DiskError::at("truncate", &path))?)
+        // Else they might come back after a crash, behind what is appended now.
+        Ok(active.files.cut_log(active.published)?)
     }
 
     /// Whether the log remembers batches of an idempotent producer.
@@ -660,7 +669,9 @@ impl PartitionLog {
         self.write_epochs();
         let from = self.recovery_point;
         let last = self.segments.len() - 1;
-        let first = self.segments.partition_point(|segment| segment.base <= from).saturating_sub(1);
+        // A segment that was flushed while it was active has indexes that were not: it ends where the recovery
+        // point is.
+        let first = self.segments.partition_point(|segment| segment.base < from).saturating_sub(1);
         let segments = self.segments[first..]
             .iter()
             .enumerate()
@@ -682,10 +693,8 @@ impl PartitionLog {
             others.push(self.directory.join(leader_epochs::FILE_NAME));
             sync_directory = true;
         }
-        if std::mem::take(&mut self.metadata_unsynced) && self.topic_id.is_some() {
-            others.push(self.directory.join(partition_metadata::FILE_NAME));
-            sync_directory = true;
-        }
+        let sync_parent = std::mem::take(&mut self.name_unsynced);
+        sync_directory |= sync_parent;
         FlushWork {
             generation: self.generation,
             up_to: self.log_end_offset,
@@ -693,6 +702,7 @@ impl PartitionLog {
             segments,
             others,
             sync_directory,
+            sync_parent,
         }
     }
 
@@ -760,13 +770,8 @@ impl PartitionLog {
                 return Err(error);
             }
             let work = self.flush_work(true);
-            // Nothing of an empty log can be lost: it is made anew.
-            if self.segments.len() > 1 || self.log_end_offset > Offset(0) {
-                log_directory.settle(&entry, work);
-                entry.set_stopped(Stopped::Settled);
-            } else {
-                entry.set_stopped(Stopped::Clean);
-            }
+            log_directory.settle(&entry, work);
+            entry.set_stopped(Stopped::Settled);
         } else {
             entry.set_stopped(Stopped::Clean);
         }

@@ -33,12 +33,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<TopicId> {
         .then_some(id)
 }
 
-/// Writes the file. It must be there before the first record is (and it is synced with the first
-/// flush, which comes before any recovery point above 0).
+/// Writes the file, durably: no record may be there without it, or a log of a deleted topic could be taken for
+/// that of the next topic of its name.
 pub(crate) fn write(directory: &PartitionDirectory, topic_id: TopicId) -> Result<(), DiskError> {
     let text = format!("version: 0\ntopic_id: {topic_id}");
     let path = directory.join(FILE_NAME);
-    checkpoint::replace(directory.disk().as_ref(), &path, text.as_bytes(), Durability::Lazy)
+    checkpoint::replace(directory.disk().as_ref(), &path, text.as_bytes(), Durability::Synced)
 }
 
 #[test]

@@ -51,6 +51,8 @@ pub(crate) struct Loaded {
     pub(crate) log_start_offset: Offset,
     pub(crate) log_end_offset: Offset,
     pub(crate) recovery_point: Offset,
+    /// Something was made anew.
+    pub(crate) recovered: bool,
 }
 
 /// How much of the log before a snapshot is looked through for batches that clients may send again.
@@ -141,7 +143,8 @@ impl Producers {
                 continue;
             }
             self.end_offset = self.end_offset.max(segment.base);
-            if at + 2 >= segments.len() {
+            // At the log start there is nothing to take one of.
+            if at + 2 >= segments.len() && self.end_offset == segment.base {
                 self.try_snapshot(request.directory);
             }
             let from = self.end_offset;
@@ -301,9 +304,6 @@ fn finish_interrupted(directory: &PartitionDirectory, names: &[String]) -> Resul
     let disk = directory.disk();
     let offset_of = |name: &str| parse_name(name).map(|(offset, _)| offset);
     let with = |suffix: &'static str| names.iter().filter(move |name| name.ends_with(suffix));
-    for name in with(".deleted").chain(with(".cleaned")).chain(with(".tmp")) {
-        remove_file(directory, directory.join(name))?;
-    }
     // A swap file at or above a cleaned one belongs to a series of renames that was not completed.
     let unfinished = with(".cleaned").filter_map(|name| offset_of(name)).min();
     let mut complete = Vec::new();
@@ -314,6 +314,13 @@ fn finish_interrupted(directory: &PartitionDirectory, names: &[String]) -> Resul
             }
             _ => complete.push(name),
         }
+    }
+    if unfinished.is_some() {
+        // Before what tells that they are not complete goes.
+        directory.sync()?;
+    }
+    for name in with(".deleted").chain(with(".cleaned")).chain(with(".tmp")) {
+        remove_file(directory, directory.join(name))?;
     }
     // The others replace everything in their range.
     let mut range = None::<(Offset, Offset)>;
@@ -329,6 +336,7 @@ fn finish_interrupted(directory: &PartitionDirectory, names: &[String]) -> Resul
                 remove_file(directory, directory.join(name))?;
             }
         }
+        directory.sync()?;
     }
     // The batches first: what is renamed before them would be removed if this is interrupted.
     complete.sort_by_key(|name| !name.ends_with(".log.swap"));
@@ -364,22 +372,33 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
         Err(error) => return Err(error),
     };
     let has_epochs = epochs.latest().is_some();
+    if !request.clean {
+        // What the file says of batches that were not synced may be of others, which were cut off.
+        epochs.truncate_from_end(request.recovery_point);
+    }
     let mut producers = Producers { snapshots: listing.snapshots.clone(), ..Default::default() };
     let mut segments = Vec::with_capacity(listing.segments.len());
     let mut recovered_any = false;
     let bases = listing.segments.keys().copied().collect::<Vec<_>>();
     for (at, (&base, present)) in listing.segments.iter().enumerate() {
         let next_base = bases.get(at + 1);
+        // One that ends at the recovery point may have been synced before its indexes were complete.
         let is_unclean =
-            !request.clean && next_base.is_none_or(|&next| next > request.recovery_point);
+            !request.clean && next_base.is_none_or(|&next| next >= request.recovery_point);
         let opened = if is_unclean { None } else { open_segment(request, base, present)? };
         if let Some(segment) = opened {
             segments.push(segment);
             continue;
         }
-        let recovered = recover(request, &mut epochs, &mut producers, &segments, base)?;
+        let later = bases.get(at + 1..).unwrap_or_default();
+        let recovered = recover(request, &mut epochs, &mut producers, &segments, base, later)?;
         recovered_any = true;
         let Recovered { segment, end, cut } = recovered;
+        if !is_unclean {
+            // No flush looks at it again.
+            sync_segment(&segment)?;
+            directory.sync()?;
+        }
         segments.push(segment);
         let Some(&next) = next_base else { continue };
         // Compaction leaves holes; elsewhere one means that records were lost with what the system had
@@ -390,10 +409,7 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
                 path = %directory.path().display(), segment = base.0, end = end.0, cut,
                 "batches are missing or damaged: the rest of the log is removed"
             );
-            for &later in &bases[at + 1..] {
-                remove_segment_files(directory, later)?;
-                producers.remove_snapshot(directory, later)?;
-            }
+            remove_later(directory, &mut producers, later)?;
             break;
         }
     }
@@ -402,14 +418,21 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
         Some(end) if end >= request.log_start_offset => end,
         _ => {
             // Nothing is left at or above the log start.
-            for segment in std::mem::take(&mut segments) {
+            while let Some(segment) = segments.pop() {
                 segment.files.close();
                 remove_segment_files(directory, segment.base)?;
+                directory.sync()?;
             }
             epochs.clear();
+            if let Err(error) = epochs.write(directory) {
+                warn!(error = &error as &dyn std::error::Error, "leader epochs are written later");
+            }
+            recovered_any = true;
             let base = request.log_start_offset;
             let files = Arc::new(SegmentFiles::new(Arc::clone(directory), base));
             create_files(&files)?;
+            // Else the log might end lower after a crash.
+            directory.sync()?;
             segments.push(Segment::empty(files, request.now));
             base
         }
@@ -437,7 +460,15 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
         request.recovery_point.min(log_end_offset)
     };
     let log_start_offset = request.log_start_offset.max(first_base);
-    Ok(Loaded { segments, epochs, producers, log_start_offset, log_end_offset, recovery_point })
+    Ok(Loaded {
+        segments,
+        epochs,
+        producers,
+        log_start_offset,
+        log_end_offset,
+        recovery_point,
+        recovered: recovered_any,
+    })
 }
 
 /// Makes the files of a new segment.
@@ -448,6 +479,18 @@ pub(crate) fn create_files(files: &SegmentFiles) -> Result<(), DiskError> {
         let len = file.len().map_err(DiskError::at("measure", &files.path(kind)))?;
         if len > 0 {
             file.set_len(0).map_err(DiskError::at("truncate", &files.path(kind)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a segment's files durable, those that there are: on a full disk indexes may be in memory only.
+fn sync_segment(segment: &Segment) -> Result<(), DiskError> {
+    for kind in Kind::ALL {
+        match segment.files.get(kind) {
+            Ok(file) => file.sync().map_err(DiskError::at("sync", &segment.files.path(kind)))?,
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())
@@ -502,13 +545,29 @@ struct Recovered {
     cut: u64,
 }
 
-/// Reads a segment batch by batch and makes everything else from it (log-format 5.4).
+/// Removes the segments that come after the log's new end.
+fn remove_later(
+    directory: &PartitionDirectory,
+    producers: &mut Producers,
+    later: &[Offset],
+) -> Result<(), DiskError> {
+    for &base in later.iter().rev() {
+        remove_segment_files(directory, base)?;
+        producers.remove_snapshot(directory, base)?;
+        // None must be left behind a gap, nor come back behind what is appended from now on.
+        directory.sync()?;
+    }
+    Ok(())
+}
+
+/// Reads a segment batch by batch, cuts off what is damaged with the `later` segments, and makes everything else from it (log-format 5.4).
 fn recover(
     request: &LoadRequest<'_>,
     epochs: &mut LeaderEpochs,
     producers: &mut Producers,
     before: &[Segment],
     base: Offset,
+    later: &[Offset],
 ) -> Result<Recovered, LogError> {
     let directory = request.directory;
     if producers.end_offset != base || producers.end_offset <= request.log_start_offset {
@@ -524,6 +583,10 @@ fn recover(
     let mut last_indexed = None;
     let mut end = base;
     while let Some((batch, bytes)) = scanner.next_valid()? {
+        if batch.base_offset.unwrap_or(batch.last_offset) < end {
+            // The checksum does not cover the offset: a torn write may have lost it alone.
+            break;
+        }
         if segment.relative(batch.last_offset).is_none() {
             return Err(scanner.damaged(format!("offset {} cannot be in it", batch.last_offset)));
         }
@@ -558,8 +621,9 @@ fn recover(
     segment.published = segment.size;
     let cut = len - segment.size;
     if cut > 0 {
-        let file = files.get(Kind::Log)?;
-        file.set_len(segment.size).map_err(DiskError::at("truncate", &path))?;
+        // First: once it is cut, nothing tells of a compacted log that the gap is none of compaction's.
+        remove_later(directory, producers, later)?;
+        files.cut_log(segment.size)?;
     }
     write_transactions(&mut segment, &aborted)?;
     segment.push_time_entry();
@@ -583,6 +647,8 @@ pub(crate) fn write_transactions(
         if segment.files.directory.disk().metadata(&path).is_ok() {
             let file = segment.files.get(Kind::TransactionIndex)?;
             file.set_len(0).map_err(DiskError::at("truncate", &path))?;
+            // No flush looks at it.
+            segment.files.sync(Kind::TransactionIndex)?;
         }
         return Ok(());
     }
@@ -642,7 +708,7 @@ fn end_of(
         segments.pop();
         // The state has to be rebuilt up to this segment, not to wherever recovery came.
         producers.end_offset = Offset(-1);
-        let recovered = recover(request, epochs, producers, segments, base)?;
+        let recovered = recover(request, epochs, producers, segments, base, &[])?;
         segments.push(recovered.segment);
     }
     unreachable!("the second attempt returns or panics")

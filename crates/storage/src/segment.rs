@@ -239,7 +239,7 @@ impl Segment {
         let times = self.time_index.partition_point(&files, |e| below(e.relative_offset))?;
         let transactions = self.transactions.read_all(&files)?;
         let transactions = transactions.partition_point(|entry| entry.last_offset < offset);
-        self.set_len(Kind::Log, end)?;
+        self.files.cut_log(end)?;
         self.offset_index.keep(offsets);
         self.time_index.keep(times);
         self.write_indexes(IndexWrites::Cut)?;
@@ -248,6 +248,8 @@ impl Segment {
             self.reserved_transactions = transactions;
             let len = transactions * crate::transaction_index::ENTRY_BYTES;
             self.set_len(Kind::TransactionIndex, len as u64)?;
+            // No flush looks at it if nothing is left in it.
+            self.files.sync(Kind::TransactionIndex)?;
         }
         (self.size, self.published) = (end, end);
         if end == 0 {

@@ -53,7 +53,8 @@ impl CleaningSwap {
                 segment.files.rename(kind, Suffix::Swap)?;
             }
         }
-        Ok(())
+        // Before any of the old files goes.
+        self.group.directory.sync()
     }
 
     /// Takes a first step that failed back.
@@ -86,13 +87,14 @@ impl CleaningSwap {
             let path = recovery::Producers::path(&self.group.directory, snapshot);
             deletions.doom_file(disk.as_ref(), &path, self.delay)?;
         }
+        // Before recovery would take the new segment for one beside the old.
+        self.group.directory.sync()?;
         for files in &new.0 {
             for kind in Kind::ALL {
                 files.rename(kind, Suffix::None)?;
             }
         }
-        let path = self.group.directory.path();
-        disk.sync_directory(&path).map_err(DiskError::at("sync", &path))
+        self.group.directory.sync()
     }
 
     fn doom(&self, deletions: &Deletions, files: &SegmentFiles) -> Result<(), DiskError> {

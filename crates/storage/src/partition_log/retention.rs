@@ -89,6 +89,10 @@ impl PartitionLog {
         if count == self.segments.len() {
             self.roll_empty(now)?;
         }
+        if self.segments[count].base >= self.recovery_point {
+            // What stays has names before what goes loses its own: else the log might seem to start later.
+            self.directory.sync()?;
+        }
         let doomed = self.segments.drain(..count).collect::<Vec<_>>();
         let start = self.segments[0].base;
         for segment in doomed {

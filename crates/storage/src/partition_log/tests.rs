@@ -546,6 +546,76 @@ fn what_was_flushed_survives_every_crash() {
     }
 }
 
+/// Flushed when it ended where the recovery point is, and completed afterwards: its indexes were not synced.
+#[test]
+fn a_segment_that_ends_at_the_recovery_point_has_its_indexes_made_anew() {
+    for seed in 0..40 {
+        let disk = MemoryDisk::new();
+        let broker = Broker::start(&disk);
+        let mut log = broker.create(small());
+        let mut time = NOW.0;
+        let mut append_one = |log: &mut PartitionLog| {
+            time += 1;
+            append(log, batch_at(time, &[&format!("{:080}", time)], None));
+        };
+        while disk
+            .files()
+            .iter()
+            .filter(|file| file.0.ends_with("00000000000000000000.log"))
+            .any(|file| file.1.len() + 200 < 1000)
+        {
+            append_one(&mut log);
+        }
+        let work = log.begin_flush().unwrap();
+        let outcome = work.run();
+        log.finish_flush(work, outcome).unwrap();
+        let end = log.log_end_offset();
+        broker.directories.write_checkpoints();
+        (0..3).for_each(|_| append_one(&mut log));
+
+        let mut after = Broker::start(&disk.crash(seed));
+        let log = after.open(small());
+        assert!(log.log_end_offset() >= end);
+        for offset in 0..end.0 {
+            let found = log.offset_for_timestamp(Timestamp(NOW.0 + 1 + offset)).unwrap().unwrap();
+            assert_eq!(found.offset, Offset(offset), "seed {seed}");
+        }
+    }
+}
+
+/// A crash came between the deletion of a topic and the checkpoints that forget it.
+#[test]
+fn a_new_log_does_not_start_where_a_deleted_one_of_its_name_did() {
+    let disk = MemoryDisk::new();
+    for name in ["log-start-offset-checkpoint", "recovery-point-offset-checkpoint"] {
+        disk.put(&Path::new("/data").join(name), b"0\n1\nt 0 500\n");
+    }
+    let broker = Broker::start(&disk);
+    let mut log = broker.create(small());
+    let values = (0..30).map(|n| format!("{n:060}")).collect::<Vec<_>>();
+    for value in &values {
+        append(&mut log, batch(&[value], None));
+    }
+    let mut after = Broker::start(&disk.copy());
+    assert_eq!(after.closed[0].entry.recovery_point(), Offset(0));
+    assert_eq!(self::values(&after.open(small())), values);
+}
+
+/// It might be taken for the log of a later topic of its name.
+#[test]
+fn no_record_is_there_without_the_id_of_its_topic() {
+    for seed in 0..100 {
+        let disk = MemoryDisk::new();
+        let broker = Broker::start(&disk);
+        let (name, id) = (TopicPartition::new("t", 0), TopicId([3; 16]));
+        let created = broker.directories.create(name, Some(id), Arc::new(small()), None, NOW);
+        let mut log = created.unwrap();
+        append(&mut log, batch(&["a"], None));
+        let mut after = Broker::start(&disk.crash(seed));
+        assert_eq!(after.open(small()).topic_id(), Some(id), "seed {seed}");
+    }
+}
+
 // ---- appending ----
 
 #[test]

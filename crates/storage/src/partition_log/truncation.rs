@@ -47,6 +47,9 @@ impl PartitionLog {
         self.lower_cleaner_offset(offset)?;
         while let Some(last) = self.segments.pop_if(|last| last.base > offset) {
             self.doom(last)?;
+            // The last one goes first, durably: no later segment must be left behind a gap, nor come back
+            // behind what is appended now.
+            self.directory.sync()?;
         }
         let active = self.segments.last_mut().expect("the first segment starts at or below");
         active.activate()?;
@@ -111,14 +114,17 @@ impl PartitionLog {
     fn start_anew(&mut self, offset: Offset, now: Timestamp) -> Result<(), LogError> {
         self.log_directory.write_recovery_points()?;
         self.lower_cleaner_offset(offset)?;
-        for segment in std::mem::take(&mut self.segments) {
-            self.doom(segment)?;
+        while let Some(last) = self.segments.pop() {
+            self.doom(last)?;
+            // As in a truncation.
+            self.directory.sync()?;
         }
         for snapshot in self.producers.snapshots.clone() {
             self.producers.remove_snapshot(&self.directory, snapshot)?;
         }
         let files = Arc::new(SegmentFiles::new(Arc::clone(&self.directory), offset));
         recovery::create_files(&files)?;
+        self.directory.sync()?;
         self.segments.push(Segment::empty(files, now));
         self.producers.state = crate::producer_state::ProducerState::default();
         self.producers.end_offset = offset;
