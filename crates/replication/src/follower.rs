@@ -22,6 +22,8 @@ pub(crate) struct Follower {
     leader_end_at_last_fetch: Offset,
     /// Whether its broker is registered and not shutting down, as the cluster metadata says.
     pub(crate) is_live: bool,
+    /// Whether it has fetched in this leader epoch; what it held before that does not let it into the ISR.
+    pub(crate) has_fetched: bool,
     /// Its registration when it last fetched; proposed with it, so that the controller refuses a
     /// fetch from before a reboot (KIP-903).
     pub(crate) broker_epoch: Option<BrokerEpoch>,
@@ -42,6 +44,7 @@ impl Follower {
             last_fetch_at: in_sync_since,
             leader_end_at_last_fetch: epoch_start,
             is_live: true,
+            has_fetched: false,
             broker_epoch: None,
         }
     }
@@ -75,6 +78,7 @@ impl Follower {
         self.log_end_offset = Some(offset);
         self.leader_end_at_last_fetch = leader_log_end_offset;
         self.last_fetch_at = Some(at);
+        self.has_fetched = true;
     }
 
     /// Its session fetched at `at`, and it still stood at the leader's log end then. A session does not

@@ -206,11 +206,15 @@ impl Leader {
                     follower.stood_at_end(at);
                 }
             }
-            Event::LivenessChanged { follower, is_live } => self.set_liveness(follower, is_live),
+            Event::LivenessChanged { follower, is_live } => {
+                self.set_liveness(follower, is_live);
+                self.propose_joins(now, actions);
+            }
             Event::IsrCommitted { leader_epoch, partition_epoch, isr } => {
                 if leader_epoch == self.leader_epoch && partition_epoch >= self.partition_epoch {
                     self.partition_epoch = partition_epoch;
                     self.isr.commit(isr);
+                    self.propose_joins(now, actions);
                 }
             }
             Event::IsrRefused(refusal) => match refusal {
@@ -223,7 +227,10 @@ impl Leader {
                 self.settings = settings;
                 self.highest_min_isr = self.highest_min_isr.max(settings.min_isr);
             }
-            Event::Tick => self.propose_shrink(now, actions),
+            Event::Tick => {
+                self.propose_shrink(now, actions);
+                self.propose_joins(now, actions);
+            }
         }
         self.advance_high_watermark(now, actions);
         assert!(self.high_watermark <= self.log_end_offset, "{self:?}");
@@ -368,6 +375,28 @@ impl Leader {
             && fetch.offset >= self.epoch_start_offset;
         if may_join && !self.isr.is_changing() && !self.isr.committed().contains(&fetch.follower) {
             self.isr.expand(fetch.follower);
+            self.propose(actions);
+        }
+    }
+
+    /// Lets in who could not join when it fetched: an ISR change was under way, or its broker did not seem live. Its
+    /// session does not name a partition without news, and there is none where too few replicas are in sync for
+    /// appends, so its next fetch may never come. A join that the controller refuses is proposed again with the
+    /// next [`Event::Tick`], not at once.
+    fn propose_joins(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.isr.is_changing() {
+            return;
+        }
+        let least = self.high_watermark.max(self.epoch_start_offset);
+        let waits = self.followers.iter().find(|follower| {
+            follower.is_live
+                && follower.has_fetched
+                && follower.log_end_offset.is_some_and(|end| end >= least)
+                && follower.is_caught_up(self.log_end_offset, self.settings.lag_max, now)
+                && !self.isr.committed().contains(&follower.id)
+        });
+        if let Some(id) = waits.map(|follower| follower.id) {
+            self.isr.expand(id);
             self.propose(actions);
         }
     }

@@ -149,9 +149,8 @@ fn joining_needs_the_watermark_and_this_epochs_start() {
     assert_eq!(s.fetch(2, 9), [], "above the watermark but below the epoch's start");
     s.step(Event::LivenessChanged { follower: BrokerId(2), is_live: false });
     assert_eq!(s.fetch(2, 10), [], "its broker is gone");
-    s.step(Event::LivenessChanged { follower: BrokerId(2), is_live: true });
     assert_eq!(
-        s.fetch(2, 10),
+        s.step(Event::LivenessChanged { follower: BrokerId(2), is_live: true }),
         [Action::ProposeIsr {
             isr: vec![
                 (BrokerId(1), None),
@@ -237,6 +236,55 @@ fn a_session_that_goes_on_fetching_keeps_its_partitions_in_sync() {
         Some(vec![1]),
         "it does not stand at the end any more"
     );
+}
+
+#[test]
+fn who_catches_up_while_the_isr_changes_joins_without_another_fetch() {
+    let mut s = Scenario::new(&[1, 2], 2, 10, 10);
+    s.fetch(2, 10);
+    s.append(11);
+    s.now = at(100);
+    assert_eq!(proposed(&s.step(Event::Tick)), Some(vec![1]), "2 has not fetched for long");
+    assert_eq!(proposed(&s.fetch(2, 11)), None, "one change at a time");
+    // From here on its session has no news of the partition: nothing is appended with one replica in sync.
+    assert_eq!(proposed(&s.commit(&[1], 8)), Some(vec![1, 2]));
+}
+
+#[test]
+fn who_fetched_before_its_broker_seemed_live_joins_without_another_fetch() {
+    let mut s = Scenario::new(&[1], 2, 10, 10);
+    s.step(Event::LivenessChanged { follower: BrokerId(2), is_live: false });
+    assert_eq!(proposed(&s.fetch(2, 10)), None);
+    let live = Event::LivenessChanged { follower: BrokerId(2), is_live: true };
+    assert_eq!(proposed(&s.step(live)), Some(vec![1, 2]));
+    assert_eq!(proposed(&s.step(Event::IsrRefused(IsrRefusal::Refused))), None, "not at once");
+    assert_eq!(proposed(&s.step(Event::Tick)), Some(vec![1, 2]));
+}
+
+#[test]
+fn who_has_not_fetched_in_this_epoch_does_not_join_for_what_it_held_before() {
+    let mut s = Scenario::new(&[1, 2], 1, 10, 10);
+    s.fetch(2, 10);
+    let next = term(&[1, 2, 3], &[1], 6);
+    let settings = LeaderSettings { min_isr: 1, lag_max: LAG_MAX };
+    s.leader = Leader::new(at(1), next, settings, Offset(10), Offset(10), Some(&s.leader));
+    assert_eq!(proposed(&s.step(Event::Tick)), None);
+    assert_eq!(proposed(&s.fetch(2, 10)), Some(vec![1, 2]));
+}
+
+#[test]
+fn who_left_because_it_lags_does_not_join_for_what_it_held_then() {
+    let mut s = Scenario::new(&[1, 2], 2, 10, 10);
+    s.fetch(2, 10);
+    s.append(11);
+    s.now = at(100);
+    assert_eq!(proposed(&s.step(Event::Tick)), Some(vec![1]));
+    assert_eq!(
+        proposed(&s.commit(&[1], 8)),
+        None,
+        "though nothing more than it holds is committed"
+    );
+    assert_eq!(proposed(&s.step(Event::Tick)), None);
 }
 
 #[test]
