@@ -322,7 +322,9 @@ impl World {
                 return Some(format!("partition {partition} has no state"));
             };
             if state.leader == -1 || state.isr.len() != facts.replicas.len() {
-                return Some(format!("partition {partition}: {state:?}"));
+                let whole = views.range((*partition, i32::MIN)..=(*partition, i32::MAX));
+                let whole: Vec<_> = whole.map(|((_, id), view)| (id, view)).collect();
+                return Some(format!("partition {partition}: {state:?}, replicas {whole:?}"));
             }
             let end = self.oracle.facts.committed_end(*partition);
             for replica in &facts.replicas {
