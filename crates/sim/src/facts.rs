@@ -43,6 +43,10 @@ pub struct PartitionFacts {
     pub committed_in: Vec<i32>,
     /// Its state.
     pub state: Option<PartitionState>,
+    /// Who may lead besides the ISR (KIP-966).
+    pub eligible: Vec<i32>,
+    /// Who might before the write to the store that is being looked at.
+    pub eligible_before: Vec<i32>,
     /// How many were in sync, from when on.
     pub isr_sizes: Vec<(Duration, usize)>,
     /// Its replicas.

@@ -92,6 +92,11 @@ impl Oracle {
         for written in store.take_written() {
             self.store_written(&written);
         }
+        for partition in self.facts.partitions.values_mut() {
+            if partition.eligible_before != partition.eligible {
+                partition.eligible_before = partition.eligible.clone();
+            }
+        }
         let stepped = nodes.iter().find(|node| node.process() == Some(process));
         if let Some(node) = stepped
             && let Some(broker) = node.broker()
@@ -232,7 +237,8 @@ impl Oracle {
     fn store_written(&mut self, written: &Written) {
         let (path, data) = match &written.op {
             Op::Create { path, data, .. } | Op::Set { path, data, .. } => (path, data),
-            Op::Delete { .. } | Op::Check { .. } => return,
+            Op::Delete { path, .. } => (path, &None),
+            Op::Check { .. } => return,
         };
         let text = || std::str::from_utf8(data.as_deref().unwrap_or_default()).unwrap_or_default();
         let json = || serde_json::from_str::<Value>(text()).unwrap_or_default();
@@ -244,6 +250,13 @@ impl Oracle {
                 self.situations.note(Situation::ControllerElected);
             }
             self.facts.controller_epoch = epoch;
+        } else if let Some(number) = path.strip_prefix(&format!("/barnabas/eligible/{TOPIC}/"))
+            && let Ok(partition) = number.parse()
+        {
+            let facts = self.facts.partitions.entry(partition).or_default();
+            facts.eligible = ids(&json()["eligible"]);
+        } else if data.is_none() {
+            // Other nodes that are deleted say nothing.
         } else if *path == topic {
             let Some(partitions) = json()["partitions"].as_object().cloned() else { return };
             for (number, replicas) in partitions {

@@ -1,4 +1,4 @@
-//! S14: with unclean elections off, whoever is elected was in sync.
+//! S14: with unclean elections off, whoever is elected was in sync, or on the list of eligible leaders (KIP-966).
 
 use super::{Invariant, Verdict};
 use crate::facts::{Facts, PartitionState};
@@ -7,16 +7,19 @@ pub(super) struct LeadersComeFromTheIsr;
 
 impl Invariant for LeadersComeFromTheIsr {
     fn name(&self) -> &'static str {
-        "S14: leaders come from the ISR"
+        "S14: leaders come from the ISR or from the eligible"
     }
 
     fn state_written(&mut self, facts: &Facts, partition: i32, state: &PartitionState) -> Verdict {
-        let known = facts.partitions.get(&partition).and_then(|facts| facts.state.as_ref());
-        match known {
-            Some(known) if state.leader != -1 && !known.isr.contains(&state.leader) => {
-                Err(format!("partition {partition}: {known:?}, then {state:?}"))
-            }
-            Some(_) | None => Ok(()),
+        let Some(partition_facts) = facts.partitions.get(&partition) else { return Ok(()) };
+        let Some(known) = &partition_facts.state else { return Ok(()) };
+        let may_lead = [&known.isr, &partition_facts.eligible, &partition_facts.eligible_before];
+        match state.leader == -1 || may_lead.iter().any(|ids| ids.contains(&state.leader)) {
+            true => Ok(()),
+            false => Err(format!(
+                "partition {partition}: {known:?}, eligible {:?}, then {state:?}",
+                partition_facts.eligible_before
+            )),
         }
     }
 }

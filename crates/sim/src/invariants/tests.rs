@@ -21,6 +21,8 @@ fn facts() -> Facts {
         committed: TWO.to_vec(),
         committed_in: vec![1, 1],
         state: Some(state(1, 1, &[1, 2])),
+        eligible: Vec::new(),
+        eligible_before: Vec::new(),
         isr_sizes: vec![(Duration::ZERO, 1), (Duration::from_secs(5), 2)],
         replicas: vec![1, 2, 3],
     };
@@ -175,6 +177,10 @@ fn the_store() {
     assert_eq!(after_state(&state(2, 1, &[2])), ["S11"]);
     assert_eq!(after_state(&state(1, 0, &[1])), ["S11"]);
     assert_eq!(after_state(&state(3, 2, &[3])), ["S14"]);
+    let mut eligible = facts();
+    eligible.partitions.get_mut(&0).unwrap().eligible_before = vec![3];
+    let elected = state(3, 2, &[3]);
+    assert_eq!(broken(|rule| rule.state_written(&eligible, 0, &elected)), none, "it was eligible");
     let epoch = |epoch| broken(|invariant| invariant.controller_epoch_written(&facts(), epoch));
     assert_eq!(epoch(4), none);
     assert_eq!(epoch(3), ["S9"]);
