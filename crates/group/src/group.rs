@@ -28,6 +28,8 @@ use std::time::Duration;
 
 /// How long a member's first JoinGroup may wait: it cannot heartbeat, so it may be long gone.
 const NEW_MEMBER_JOIN_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// How long it is waited at least for anybody of a group in which nobody rejoined.
+const SHORTEST_WAIT_FOR_ANYBODY: Duration = Duration::from_secs(1);
 
 /// Invariants: `instances` maps exactly the static members; `leader` is a member, and set if there is one; `unsynced`
 /// and the keys of `pending_members` are disjoint from each other, the first a part of `members`.
@@ -456,7 +458,8 @@ impl Group {
         }
         if !self.elect_joined_leader() && !self.members.is_empty() {
             step.log(Event::NobodyRejoined { group: self.id.clone() });
-            let end = step.now + self.rebalance_timeout();
+            // The timeout is the members' word: with 0 this would be due again at once, for ever.
+            let end = step.now + self.rebalance_timeout().max(SHORTEST_WAIT_FOR_ANYBODY);
             return self.wait_for_joins(Joining { end, first: None }, step);
         }
         self.generation = self.generation.wrapping_add(1);

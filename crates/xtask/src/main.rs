@@ -1,5 +1,6 @@
 //! Development commands: `cargo xtask --help`.
 
+mod fuzz;
 mod generate;
 mod schema_check;
 #[cfg(test)]
@@ -34,6 +35,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Have libFuzzer look for bytes from outside that are read wrongly: `cargo xtask fuzz recovery --seconds 600`.
+    Fuzz(fuzz::Fuzz),
     /// Compare our answers with Apache Kafka's, field by field: `cargo xtask differential --api Fetch`.
     #[command(disable_help_flag = true)]
     Differential {
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Generate { check } => generate::run(check),
         Command::SchemaCheck => schema_check::run(),
+        Command::Fuzz(fuzz) => fuzz.run(),
         Command::Bench { arguments } => tools::bench(&arguments),
         Command::Differential { arguments } => tools::differential(&arguments),
         Command::Sim { arguments } => tools::sim(&arguments),

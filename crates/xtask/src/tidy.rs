@@ -41,6 +41,20 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("cli", &["broker", "client", "model", "platform", "protocol", "storage"]),
     ("oracle", &["model", "protocol", "client", "platform"]),
     ("bench", &["model", "protocol", "client", "platform"]),
+    (
+        "fuzz",
+        &[
+            "model",
+            "platform",
+            "protocol",
+            "storage",
+            "zookeeper",
+            "coordination",
+            "controller",
+            "group",
+            "broker",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

@@ -1,7 +1,8 @@
 //! Starts the tools that live in crates of their own.
 
+use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 /// Builds broker and benchmark in release mode and measures.
 pub(crate) fn bench(arguments: &[String]) -> Result<(), String> {
@@ -27,15 +28,17 @@ fn replace_with(program: &str, arguments: &[String]) -> Result<(), String> {
     Err(format!("{program}: {error}; run from the root of the project"))
 }
 
-fn cargo(arguments: &[&str]) -> Result<(), String> {
+pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
     let arguments: Vec<_> = arguments.iter().map(|&argument| argument.to_owned()).collect();
     run(env!("CARGO"), &arguments)
 }
 
 fn run(program: &str, arguments: &[String]) -> Result<(), String> {
-    let status = Command::new(program)
-        .args(arguments)
-        .status()
-        .map_err(|error| format!("{program}: {error}"))?;
+    succeeded(program, Command::new(program).args(arguments).status())
+}
+
+/// Whether `program` could be run and ended well.
+pub(crate) fn succeeded(program: &str, status: io::Result<ExitStatus>) -> Result<(), String> {
+    let status = status.map_err(|error| format!("{program}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{program} ended with {status}")) }
 }

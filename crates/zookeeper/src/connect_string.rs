@@ -75,10 +75,12 @@ fn parse_host(text: &str) -> Option<Host> {
         }
     };
     let port = match port {
+        Some(port) if port.starts_with('+') => return None,
         Some(port) => port.parse().ok().filter(|&port| port != 0)?,
         None => DEFAULT_PORT,
     };
-    (!name.is_empty()).then(|| Host { name: name.to_owned(), port })
+    let is_name = |c: char| !(c.is_whitespace() || c.is_control() || matches!(c, '[' | ']'));
+    (!name.is_empty() && name.chars().all(is_name)).then(|| Host { name: name.to_owned(), port })
 }
 
 /// A path that servers would not take.
@@ -111,8 +113,8 @@ fn hosts_ports_and_the_chroot_are_told_apart() {
     );
     assert_eq!(parse("a:1/").unwrap().chroot, "");
     assert_eq!(parse("a:1,b:2/kafka/x").unwrap().chroot, "/kafka/x");
-    for bad in ["", "/x", ",", "a:b", "a:0", "a:70000", ":1", "[::1", "a:1/x/", "a:1//x", "a/../b"]
-    {
+    let bad = ["", "/x", ",", "a:b", "a:0", "a:70000", "a:+1", ":1", "a b:1", "[::1", "S::1]:2"];
+    for bad in bad.into_iter().chain(["a:1/x/", "a:1//x", "a/../b"]) {
         assert!(parse(bad).is_err(), "{bad}");
     }
 }

@@ -549,6 +549,21 @@ fn if_nobody_rejoins_static_members_are_waited_for() {
     assert_eq!(w.joined(again).generation, 2);
 }
 
+/// A fuzzer found the coordinator busy for ever: the wait was due again as soon as it began.
+#[test]
+fn a_static_member_that_gives_a_rebalance_no_time_is_waited_for_all_the_same() {
+    let mut w = world();
+    let member = Join { session_timeout: 100_000, rebalance_timeout: 0, ..is_static("x") };
+    w.stable(&[member.clone(), Join { session_timeout: 100_000, ..joining() }]);
+    let other = w.shard.describe("g").unwrap().members;
+    let dynamic = other.iter().find(|m| m.instance.is_none()).unwrap();
+    assert_eq!(w.leave(&dynamic.id, None), Ok(()));
+    w.wait(20_000);
+    assert_eq!(w.state(), "PreparingRebalance");
+    let again = w.join(member);
+    assert_eq!(w.joined(again).generation, 2);
+}
+
 #[test]
 fn the_protocol_with_the_most_first_votes_that_all_support_is_chosen() {
     let mut w = world();
