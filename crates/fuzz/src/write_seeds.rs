@@ -1,6 +1,6 @@
 //! Writes the inputs that each target begins with: `barnabas-fuzz-seeds DIRECTORY` makes a directory per target there.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, io};
 
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn write(directory: &PathBuf) -> io::Result<()> {
+fn write(directory: &Path) -> io::Result<()> {
     for target in fuzz::TARGETS {
         let of_target = directory.join(target.name);
         fs::create_dir_all(&of_target)?;
