@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use storage::{ClosedLog, LogDirectory, LogError};
+use storage::{ClosedLog, LogDirectory, LogError, NewLog};
 use tracing::{info, warn};
 
 const SHARDS: usize = 128;
@@ -154,17 +154,23 @@ impl Partitions {
             hosted.id.get_or_init(|| id);
         }
         let mut partitions = known.map_or_else(Vec::new, |known| known.partitions.clone());
+        let position = |partitions: &[Arc<Partition>], index| {
+            partitions.binary_search_by_key(&index, |partition| partition.index)
+        };
+        let missing = assignments.iter().filter(|new| position(&partitions, new.index).is_err());
+        let mut logs = self.logs_for(&mut unclaimed, &hosted, missing);
         let mut results = Vec::with_capacity(assignments.len());
         for assignment in assignments {
             let index = assignment.index;
-            let at = partitions.binary_search_by_key(&index, |partition| partition.index);
-            let partition = match at {
+            let partition = match position(&partitions, index) {
                 Ok(at) => Ok(Arc::clone(&partitions[at])),
-                Err(at) => self.log_for(&mut unclaimed, &hosted, &assignment).map(|log| {
-                    let partition = Arc::new(Partition::new(Arc::clone(&hosted), index, log));
-                    partitions.insert(at, Arc::clone(&partition));
-                    partition
-                }),
+                Err(at) => {
+                    logs.remove(&index).unwrap_or(Err(LogError::Offline.into())).map(|log| {
+                        let partition = Arc::new(Partition::new(Arc::clone(&hosted), index, log));
+                        partitions.insert(at, Arc::clone(&partition));
+                        partition
+                    })
+                }
             };
             results.push(partition.and_then(|partition| {
                 partition.assign(assignment)?;
@@ -177,15 +183,46 @@ impl Partitions {
         results
     }
 
-    fn log_for(
+    /// The logs of partitions that are not here yet, by number: those that were found, and new ones, all made durable
+    /// together.
+    fn logs_for<'a>(
+        &self,
+        unclaimed: &mut BTreeMap<TopicPartition, ClosedLog>,
+        topic: &HostedTopic,
+        missing: impl Iterator<Item = &'a Assignment>,
+    ) -> BTreeMap<i32, Result<OpenOrClosed, HostError>> {
+        let mut logs = BTreeMap::new();
+        let mut new = Vec::new();
+        for assignment in missing {
+            match self.found_or_new(unclaimed, topic, assignment) {
+                Ok(Ok(found)) => {
+                    logs.insert(assignment.index, Ok(OpenOrClosed::Closed(found)));
+                }
+                Ok(Err(wanted)) => new.push(wanted),
+                Err(refused) => {
+                    logs.insert(assignment.index, Err(refused));
+                }
+            }
+        }
+        let indexes: Vec<_> = new.iter().map(|new| new.partition.partition).collect();
+        let created = self.environment.logs.create_all(new, self.environment.clock.timestamp());
+        for (index, log) in indexes.into_iter().zip(created) {
+            let log = log.map(|log| OpenOrClosed::Open(Box::new(log))).map_err(HostError::from);
+            logs.insert(index, log);
+        }
+        logs
+    }
+
+    /// The log that was found, or else what is to be created.
+    fn found_or_new(
         &self,
         unclaimed: &mut BTreeMap<TopicPartition, ClosedLog>,
         topic: &HostedTopic,
         assignment: &Assignment,
-    ) -> Result<OpenOrClosed, HostError> {
-        let name = TopicPartition { topic: topic.name.clone(), partition: assignment.index };
-        if let Some(log) = unclaimed.remove(&name) {
-            return Ok(OpenOrClosed::Closed(log));
+    ) -> Result<Result<ClosedLog, NewLog>, HostError> {
+        let partition = TopicPartition { topic: topic.name.clone(), partition: assignment.index };
+        if let Some(log) = unclaimed.remove(&partition) {
+            return Ok(Ok(log));
         }
         let directories = self.environment.logs.directories();
         if !assignment.is_new && directories.iter().any(|directory| directory.is_offline()) {
@@ -196,11 +233,9 @@ impl Partitions {
             return Err(HostError::LogIsGone);
         }
         let config = Arc::clone(&topic.settings.load().log);
-        let now = self.environment.clock.timestamp();
-        let preferred = self.preferred.lock().remove(&name);
-        let preferred = preferred.as_ref().filter(|directory| !directory.is_offline());
-        let log = self.environment.logs.create(name, topic.id(), config, preferred, now)?;
-        Ok(OpenOrClosed::Open(Box::new(log)))
+        let preferred = self.preferred.lock().remove(&partition);
+        let directory = preferred.filter(|directory| !directory.is_offline());
+        Ok(Err(NewLog { partition, topic_id: topic.id(), config, directory }))
     }
 
     /// Goes on with a move of the partition that the last stop interrupted.

@@ -101,7 +101,7 @@ pub trait Disk: Debug + Send + Sync {
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
 
     /// Makes everything below a directory durable: files and names, however many. Costs as much as the
-    /// whole volume has to write, so it is for the end of a broker's life.
+    /// whole volume has to write, so it is for the end of a broker's life and for what is very many files.
     ///
     /// # Errors
     /// The system's error; fatal for that directory, never to be retried.

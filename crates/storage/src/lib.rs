@@ -56,7 +56,7 @@ pub use compaction::{CleaningSwap, CleaningTotals, Consequence, Interrupted, Log
 pub use error::{AppendError, DiskError, LogError, ReadError};
 pub use flush::FlushWork;
 pub use log_config::{CleanupPolicy, LogConfig};
-pub use log_directories::{LogDirectories, LogDirectoriesConfig, LogDirectory, StartError};
+pub use log_directories::{LogDirectories, LogDirectoriesConfig, LogDirectory, NewLog, StartError};
 pub use partition_log::{ClosedLog, PartitionLog, SwappedFiles};
 pub use pending::PendingAppend;
 pub use producer_state::ProducerDescription;

@@ -53,6 +53,22 @@ pub struct LogDirectoriesConfig {
     pub disk_reserve_bytes: Option<u64>,
 }
 
+/// A log to be created.
+#[derive(Debug)]
+pub struct NewLog {
+    /// Of which partition.
+    pub partition: TopicPartition,
+    /// The topic's id, if it has one.
+    pub topic_id: Option<TopicId>,
+    /// Its settings.
+    pub config: Arc<LogConfig>,
+    /// Where; in the usable directory with the fewest partitions if it is not said.
+    pub directory: Option<Arc<LogDirectory>>,
+}
+
+/// More logs than this are synced with their whole volume.
+const MOST_SYNCED_ONE_BY_ONE: usize = 16;
+
 /// Why the log directories cannot be used. Each message names the directory and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -644,16 +660,58 @@ impl LogDirectories {
         directory: Option<&Arc<LogDirectory>>,
         now: Timestamp,
     ) -> Result<PartitionLog, LogError> {
-        let usable = self.directories.iter().filter(|directory| !directory.is_offline());
-        let fewest = || usable.min_by_key(|directory| directory.log_count());
-        let directory = directory.or_else(fewest).ok_or(LogError::Offline)?;
-        self.create_in(
-            directory,
-            LogEntry::new(partition, None, Stopped::Open),
-            topic_id,
-            config,
-            now,
-        )
+        let directory = directory.cloned();
+        let created = self.create_all(vec![NewLog { partition, topic_id, config, directory }], now);
+        created.into_iter().next().expect("an answer for each")
+    }
+
+    /// Creates logs, and makes all of them durable at once: a power failure must not make one that never was, for
+    /// it would not be missed. Answers in order.
+    pub fn create_all(
+        &self,
+        wanted: Vec<NewLog>,
+        now: Timestamp,
+    ) -> Vec<Result<PartitionLog, LogError>> {
+        let mut created: Vec<_> = wanted
+            .into_iter()
+            .map(|new| {
+                let usable = self.directories.iter().filter(|directory| !directory.is_offline());
+                let fewest = || usable.min_by_key(|directory| directory.log_count()).cloned();
+                let directory = new.directory.or_else(fewest).ok_or(LogError::Offline)?;
+                let entry = LogEntry::new(new.partition, None, Stopped::Open);
+                self.create_in(&directory, entry, new.topic_id, new.config, now)
+            })
+            .collect();
+        for directory in &self.directories {
+            let is_here = |log: &&PartitionLog| Arc::ptr_eq(log.directory(), directory);
+            let here: Vec<_> = created.iter().flatten().filter(is_here).collect();
+            let Err(failure) = self.sync_created(directory, &here) else { continue };
+            directory.disk_failed(&LogError::from(failure));
+            for log in &mut created {
+                if log.as_ref().is_ok_and(|log| is_here(&log)) {
+                    *log = Err(LogError::Offline);
+                }
+            }
+        }
+        created
+    }
+
+    fn sync_created(
+        &self,
+        directory: &LogDirectory,
+        logs: &[&PartitionLog],
+    ) -> Result<(), DiskError> {
+        let (disk, path) = (&self.shared.disk, &directory.path);
+        if logs.len() > MOST_SYNCED_ONE_BY_ONE {
+            return disk.sync_everything(path).map_err(DiskError::at("sync", path));
+        }
+        for log in logs {
+            log.sync_created()?;
+        }
+        match logs.is_empty() {
+            true => Ok(()),
+            false => disk.sync_directory(path).map_err(DiskError::at("sync", path)),
+        }
     }
 
     /// Creates a `-future` log: a copy that will replace the partition's log in another directory.
@@ -670,9 +728,16 @@ impl LogDirectories {
     ) -> Result<PartitionLog, LogError> {
         let name = directory_name::for_future(&partition, self.shared.random.as_ref());
         let entry = LogEntry::new(partition, Some(name), Stopped::Open);
-        self.create_in(directory, entry, topic_id, config, now)
+        let log = self.create_in(directory, entry, topic_id, config, now)?;
+        if let Err(failure) = self.sync_created(directory, &[&log]) {
+            let failure = LogError::from(failure);
+            directory.disk_failed(&failure);
+            return Err(failure);
+        }
+        Ok(log)
     }
 
+    /// Creates the files; they are not durable yet.
     fn create_in(
         &self,
         directory: &Arc<LogDirectory>,
@@ -689,13 +754,7 @@ impl LogDirectories {
         let create = || {
             let made = self.shared.disk.create_directories(&path);
             made.map_err(DiskError::at("create", &path))?;
-            let log = PartitionLog::create(&entry, directory, topic_id, config, now)?;
-            // A power failure must not make it one that never was: it would not be missed.
-            self.shared
-                .disk
-                .sync_directory(&directory.path)
-                .map_err(DiskError::at("sync", &directory.path))?;
-            Ok(log)
+            PartitionLog::create(&entry, directory, topic_id, config, now)
         };
         match create() {
             Ok(log) => {

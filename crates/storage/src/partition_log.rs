@@ -16,6 +16,7 @@ mod tests;
 mod truncation;
 
 use crate::append::VerificationGuard;
+use crate::checkpoint::Durability;
 use crate::error::{DiskError, LogError};
 use crate::files::{PartitionDirectory, SegmentFiles};
 use crate::flush::{FlushWork, SegmentFlush};
@@ -33,6 +34,7 @@ use appending::Recent;
 pub use compaction::SwappedFiles;
 use model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, Timestamp};
 use model::{TopicId, TopicPartition};
+use platform::disk::OpenOptions;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -289,11 +291,8 @@ impl PartitionLog {
         let directory = Arc::new(PartitionDirectory::new(cache, &path));
         let files = Arc::new(SegmentFiles::new(Arc::clone(&directory), Offset(0)));
         recovery::create_files(&files)?;
-        // With the names of the first segment: if they came after those of the next, the log would seem to
-        // start there.
-        match topic_id {
-            Some(topic_id) => partition_metadata::write(&directory, topic_id)?,
-            None => directory.sync()?,
+        if let Some(topic_id) = topic_id {
+            partition_metadata::write(&directory, topic_id, Durability::Lazy)?;
         }
         let loaded = Loaded {
             segments: vec![Segment::empty(files, now)],
@@ -307,6 +306,16 @@ impl PartitionLog {
         let mut log = Self::assemble(entry, log_directory, directory, config, loaded);
         log.topic_id = topic_id;
         Ok(log)
+    }
+
+    /// Makes a log that was just created durable, but for its directory's own name.
+    pub(crate) fn sync_created(&self) -> Result<(), DiskError> {
+        if self.topic_id.is_some() {
+            let path = self.directory.join(partition_metadata::FILE_NAME);
+            let file = self.directory.disk().open(&path, OpenOptions::default());
+            file.and_then(|file| file.sync()).map_err(DiskError::at("sync", &path))?;
+        }
+        self.directory.sync()
     }
 
     /// Tells the registry what belongs into checkpoints.
@@ -360,7 +369,7 @@ impl PartitionLog {
     /// # Errors
     /// [`LogError::Disk`].
     pub fn set_topic_id(&mut self, topic_id: TopicId) -> Result<(), LogError> {
-        partition_metadata::write(&self.directory, topic_id)?;
+        partition_metadata::write(&self.directory, topic_id, Durability::Synced)?;
         self.topic_id = Some(topic_id);
         Ok(())
     }

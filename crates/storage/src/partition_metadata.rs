@@ -33,12 +33,16 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<TopicId> {
         .then_some(id)
 }
 
-/// Writes the file, durably: no record may be there without it, or a log of a deleted topic could be taken for
+/// Writes the file. It has to be durable before there is a record, or a log of a deleted topic could be taken for
 /// that of the next topic of its name.
-pub(crate) fn write(directory: &PartitionDirectory, topic_id: TopicId) -> Result<(), DiskError> {
+pub(crate) fn write(
+    directory: &PartitionDirectory,
+    topic_id: TopicId,
+    durability: Durability,
+) -> Result<(), DiskError> {
     let text = format!("version: 0\ntopic_id: {topic_id}");
     let path = directory.join(FILE_NAME);
-    checkpoint::replace(directory.disk().as_ref(), &path, text.as_bytes(), Durability::Synced)
+    checkpoint::replace(directory.disk().as_ref(), &path, text.as_bytes(), durability)
 }
 
 #[test]
@@ -50,7 +54,7 @@ fn the_file_is_kafkas() {
         PartitionDirectory::new(std::sync::Arc::new(cache), std::path::Path::new("/d/t-0"));
     assert_eq!(read(&directory).unwrap(), None);
     let id = TopicId([7; 16]);
-    write(&directory, id).unwrap();
+    write(&directory, id, Durability::Synced).unwrap();
     assert_eq!(read(&directory).unwrap(), Some(id));
     let text = disk.files().remove(0).1;
     assert_eq!(text, format!("version: 0\ntopic_id: {id}").into_bytes());

@@ -1,3 +1,5 @@
+//! The targets, one file for what belongs together.
+
 mod config;
 pub(crate) mod files;
 mod groups;
