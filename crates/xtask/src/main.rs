@@ -51,6 +51,13 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Crash the storage layer on a disk in memory and judge what is recovered: `cargo xtask crash --images 100000`.
+    #[command(disable_help_flag = true)]
+    Crash {
+        /// Options of `barnabas-crash`; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -60,6 +67,7 @@ fn main() -> ExitCode {
         Command::Fuzz(fuzz) => fuzz.run(),
         Command::Bench { arguments } => tools::bench(&arguments),
         Command::Differential { arguments } => tools::differential(&arguments),
+        Command::Crash { arguments } => tools::crash(&arguments),
         Command::Sim { arguments } => tools::sim(&arguments),
     };
     match result {

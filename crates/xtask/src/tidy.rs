@@ -55,6 +55,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "broker",
         ],
     ),
+    ("crash", &["model", "protocol", "platform", "storage"]),
     ("xtask", &[]),
 ];
 

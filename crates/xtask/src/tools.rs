@@ -22,6 +22,12 @@ pub(crate) fn sim(arguments: &[String]) -> Result<(), String> {
     replace_with("target/ci/barnabas-sim", arguments)
 }
 
+/// Builds the crash enumerator and runs it.
+pub(crate) fn crash(arguments: &[String]) -> Result<(), String> {
+    cargo(&["build", "--profile", "ci", "--package", "crash"])?;
+    replace_with("target/ci/barnabas-crash", arguments)
+}
+
 /// Becomes `program`, so that signals reach it; it ends what it started. Returns only if that fails.
 fn replace_with(program: &str, arguments: &[String]) -> Result<(), String> {
     let error = Command::new(program).args(arguments).exec();

@@ -1,0 +1,229 @@
+//! The storage layer as a broker uses it, on a disk that records.
+
+use crate::disk::RecordingDisk;
+use crate::facts::{Aborted, BatchFact, parse};
+use bytes::Bytes;
+use model::{BrokerId, Instant, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence};
+use model::{Timestamp, TopicId, TopicPartition};
+use platform::random::SeededRandom;
+use protocol::RecordsPart;
+use protocol::records::validate::{Origin, ValidationRules, validate};
+use protocol::records::{EndTransaction, RecordBatchBuilder};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use storage::{AppendOrigin, AppendRecords, AppendRequest, ClosedLog, LogDirectories};
+use storage::{LogDirectoriesConfig, LogRead, PartitionLog, ReadRequest, Reserved, Verification};
+
+/// The wall clock stands still: nothing is to expire but by the workload's will.
+pub(crate) const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+/// Starts as a broker does: names and checkpoints are read, no log is opened.
+pub(crate) fn start(
+    disk: &RecordingDisk,
+    seed: u64,
+) -> Result<(LogDirectories, Vec<ClosedLog>), String> {
+    let config = LogDirectoriesConfig {
+        paths: vec![PathBuf::from("/data")],
+        broker_id: BrokerId(1),
+        max_open_files: 6,
+        tail_cache_bytes: 1000,
+        disk_reserve_bytes: Some(0),
+    };
+    let random = Arc::new(SeededRandom::new(seed));
+    LogDirectories::open(Arc::new(disk.clone()), random, config, Instant::default())
+        .map_err(|error| format!("it does not start: {error}"))
+}
+
+/// The batches from `from` on, up to the log's end.
+pub(crate) fn read_from(log: &PartitionLog, from: i64) -> Result<Vec<BatchFact>, String> {
+    Ok(read_with_aborted(log, from)?.0)
+}
+
+/// Batches, and the transactions that are said to be aborted, as producer and first offset.
+pub(crate) type Found = (Vec<BatchFact>, BTreeSet<(i64, i64)>);
+
+/// The batches from `from` on, and the aborted transactions that a reader is told of.
+pub(crate) fn read_with_aborted(log: &PartitionLog, from: i64) -> Result<Found, String> {
+    let (mut found, mut aborted) = (Vec::new(), BTreeSet::new());
+    let (mut at, end) = (from, log.log_end_offset().0);
+    while at < end {
+        let request = ReadRequest {
+            offset: Offset(at),
+            max_bytes: 700,
+            min_one_message: true,
+            upper_bound: Offset(end),
+            want_aborted: true,
+        };
+        let read = log.read(request).map_err(|error| format!("cannot be read at {at}: {error}"))?;
+        for transaction in read.aborted_transactions.iter().flatten() {
+            aborted.insert((transaction.producer_id.0, transaction.first_offset.0));
+        }
+        let bytes = bytes_of(&read)?;
+        let before = at;
+        for batch in parse(&bytes)? {
+            if batch.last < at {
+                continue;
+            }
+            at = batch.last + 1;
+            found.push(batch);
+        }
+        if at == before {
+            // Compaction may leave nothing up to the end, which an empty segment keeps.
+            if read.size > 0 {
+                return Err(format!("a read at {at} gets no whole batch"));
+            }
+            break;
+        }
+    }
+    Ok((found, aborted))
+}
+
+pub(crate) fn aborted_between(
+    aborted: &BTreeSet<Aborted>,
+    start: i64,
+    end: i64,
+) -> BTreeSet<(i64, i64)> {
+    let inside = aborted.iter().filter(|one| one.marker >= start && one.marker < end);
+    inside.map(|one| (one.producer, one.first)).collect()
+}
+
+/// A record to append: key, value.
+pub(crate) type Entry = (Option<String>, Option<String>);
+
+/// A batch as a client sends it; record times rise from `time` on.
+pub(crate) fn data(
+    entries: &[Entry],
+    time: i64,
+    producer: Option<(i64, i16, i32)>,
+    is_transactional: bool,
+) -> Bytes {
+    let mut builder = RecordBatchBuilder::new();
+    if let Some((id, epoch, sequence)) = producer {
+        builder = builder.producer(ProducerId(id), ProducerEpoch(epoch), Some(Sequence(sequence)));
+    }
+    if is_transactional {
+        builder = builder.transactional();
+    }
+    for (at, (key, value)) in (0..).zip(entries) {
+        let key = key.as_ref().map(String::as_bytes);
+        let value = value.as_ref().map(String::as_bytes);
+        builder.append(Some(Timestamp(time + at)), key, value).expect("a small record");
+    }
+    builder.build().expect("a small batch")
+}
+
+pub(crate) fn marker(producer: i64, epoch: i16, committed: bool, time: i64) -> Bytes {
+    let marker = EndTransaction { committed, coordinator_epoch: 0 };
+    marker.batch(ProducerId(producer), ProducerEpoch(epoch), Timestamp(time))
+}
+
+/// A message of magic 0 or 1 at `offset`.
+pub(crate) fn legacy(magic: u8, offset: i64, time: i64, value: &str) -> Bytes {
+    let mut covered = vec![magic, 0];
+    if magic == 1 {
+        covered.extend_from_slice(&time.to_be_bytes());
+    }
+    covered.extend_from_slice(&(-1i32).to_be_bytes());
+    let length = i32::try_from(value.len()).expect("a small value");
+    covered.extend_from_slice(&length.to_be_bytes());
+    covered.extend_from_slice(value.as_bytes());
+    let mut bytes = offset.to_be_bytes().to_vec();
+    let size = i32::try_from(covered.len() + 4).expect("a small message");
+    bytes.extend_from_slice(&size.to_be_bytes());
+    bytes.extend_from_slice(&crc32fast::hash(&covered).to_be_bytes());
+    bytes.extend_from_slice(&covered);
+    Bytes::from(bytes)
+}
+
+fn rules(origin: AppendOrigin) -> ValidationRules {
+    let mut rules = ValidationRules::new(NOW);
+    if origin == AppendOrigin::Coordinator {
+        rules.origin = Origin::Coordinator;
+    }
+    rules
+}
+
+/// An append by a leader.
+pub(crate) fn as_leader(
+    bytes: &Bytes,
+    epoch: i32,
+    origin: AppendOrigin,
+) -> Result<AppendRequest, String> {
+    let validated =
+        validate(bytes, &rules(origin)).map_err(|error| format!("invalid batch: {error:?}"))?;
+    let records = AppendRecords::Assign {
+        validated,
+        leader_epoch: LeaderEpoch(epoch),
+        origin,
+        verification: Verification::NotRequired,
+    };
+    Ok(AppendRequest { records, now: NOW })
+}
+
+/// The bytes of a batch as a leader of `epoch` would have it at `offset`.
+pub(crate) fn placed(bytes: &Bytes, offset: i64, epoch: i32, origin: AppendOrigin) -> Bytes {
+    let validated = validate(bytes, &rules(origin)).expect("a valid batch");
+    let mut batch = validated.batch.into_iter().next().expect("one batch");
+    let header = batch.assign(Offset(offset), LeaderEpoch(epoch));
+    [&header[..], &batch.payload].concat().into()
+}
+
+/// An append by a follower.
+pub(crate) fn as_follower(bytes: Bytes) -> AppendRequest {
+    AppendRequest { records: AppendRecords::Replicate(bytes), now: NOW }
+}
+
+/// Sends a stored batch again, as its producer would; nothing is written. What the log takes it for.
+pub(crate) fn resend(log: &mut PartitionLog, batch: &BatchFact) -> Result<Option<i64>, String> {
+    let mut bytes = batch.bytes.to_vec();
+    // Offset and leader epoch are the broker's, and not covered by the checksum.
+    bytes[..8].copy_from_slice(&0i64.to_be_bytes());
+    bytes[12..16].copy_from_slice(&(-1i32).to_be_bytes());
+    let epoch = log.latest_epoch().map_or(0, |epoch| epoch.0);
+    let request = as_leader(&Bytes::from(bytes), epoch, AppendOrigin::Client)?;
+    match log.reserve(request).map_err(|error| error.to_string())? {
+        Reserved::Duplicate(duplicate) => Ok(Some(duplicate.first_offset.0)),
+        Reserved::Pending(_) => Ok(None),
+        Reserved::Empty => Err("nothing was sent".to_owned()),
+    }
+}
+
+pub(crate) fn topic(number: usize) -> TopicPartition {
+    TopicPartition::new(["a", "b-c", "d"][number], 0)
+}
+
+pub(crate) fn topic_id(count: u64) -> TopicId {
+    let mut id = [7; 16];
+    id[..8].copy_from_slice(&count.to_be_bytes());
+    TopicId(id)
+}
+
+/// The first batch that a reader at `offset` gets.
+pub(crate) fn first_at(log: &PartitionLog, offset: i64) -> Result<Option<BatchFact>, String> {
+    let request = ReadRequest {
+        offset: Offset(offset),
+        max_bytes: 1,
+        min_one_message: true,
+        upper_bound: log.log_end_offset(),
+        want_aborted: false,
+    };
+    let read = log.read(request).map_err(|error| format!("cannot be read at {offset}: {error}"))?;
+    Ok(parse(&bytes_of(&read)?)?.into_iter().next())
+}
+
+fn bytes_of(read: &LogRead) -> Result<Bytes, String> {
+    let mut bytes = Vec::with_capacity(read.size);
+    for part in read.records.parts() {
+        match part {
+            RecordsPart::Bytes(part) => bytes.extend_from_slice(part),
+            RecordsPart::File(range) => {
+                let mut part = vec![0; range.length];
+                let filled = range.file.read_exact_at(&mut part, range.position);
+                filled.map_err(|error| format!("a range cannot be read: {error}"))?;
+                bytes.extend_from_slice(&part);
+            }
+        }
+    }
+    Ok(Bytes::from(bytes))
+}
