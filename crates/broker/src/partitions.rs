@@ -64,6 +64,14 @@ pub(crate) enum HostError {
     Log(#[from] LogError),
 }
 
+/// What becomes the log of a partition that is not here yet.
+enum Missing {
+    /// It was found at start, and nobody has claimed it.
+    Found(ClosedLog),
+    /// It is to be created.
+    New(NewLog),
+}
+
 impl Partitions {
     /// No partitions but the logs that were found at start.
     pub(crate) fn new(environment: Arc<Environment>, found: Vec<ClosedLog>) -> Self {
@@ -192,19 +200,26 @@ impl Partitions {
         missing: impl Iterator<Item = &'a Assignment>,
     ) -> BTreeMap<i32, Result<OpenOrClosed, HostError>> {
         let mut logs = BTreeMap::new();
-        let mut new = Vec::new();
+        let mut new = BTreeMap::new();
         for assignment in missing {
+            let index = assignment.index;
+            // A request may name a partition twice.
+            if logs.contains_key(&index) || new.contains_key(&index) {
+                continue;
+            }
             match self.found_or_new(unclaimed, topic, assignment) {
-                Ok(Ok(found)) => {
-                    logs.insert(assignment.index, Ok(OpenOrClosed::Closed(found)));
+                Ok(Missing::Found(log)) => {
+                    logs.insert(index, Ok(OpenOrClosed::Closed(log)));
                 }
-                Ok(Err(wanted)) => new.push(wanted),
+                Ok(Missing::New(wanted)) => {
+                    new.insert(index, wanted);
+                }
                 Err(refused) => {
-                    logs.insert(assignment.index, Err(refused));
+                    logs.insert(index, Err(refused));
                 }
             }
         }
-        let indexes: Vec<_> = new.iter().map(|new| new.partition.partition).collect();
+        let (indexes, new): (Vec<_>, Vec<_>) = new.into_iter().unzip();
         let created = self.environment.logs.create_all(new, self.environment.clock.timestamp());
         for (index, log) in indexes.into_iter().zip(created) {
             let log = log.map(|log| OpenOrClosed::Open(Box::new(log))).map_err(HostError::from);
@@ -213,16 +228,15 @@ impl Partitions {
         logs
     }
 
-    /// The log that was found, or else what is to be created.
     fn found_or_new(
         &self,
         unclaimed: &mut BTreeMap<TopicPartition, ClosedLog>,
         topic: &HostedTopic,
         assignment: &Assignment,
-    ) -> Result<Result<ClosedLog, NewLog>, HostError> {
+    ) -> Result<Missing, HostError> {
         let partition = TopicPartition { topic: topic.name.clone(), partition: assignment.index };
         if let Some(log) = unclaimed.remove(&partition) {
-            return Ok(Ok(log));
+            return Ok(Missing::Found(log));
         }
         let directories = self.environment.logs.directories();
         if !assignment.is_new && directories.iter().any(|directory| directory.is_offline()) {
@@ -235,7 +249,7 @@ impl Partitions {
         let config = Arc::clone(&topic.settings.load().log);
         let preferred = self.preferred.lock().remove(&partition);
         let directory = preferred.filter(|directory| !directory.is_offline());
-        Ok(Err(NewLog { partition, topic_id: topic.id(), config, directory }))
+        Ok(Missing::New(NewLog { partition, topic_id: topic.id(), config, directory }))
     }
 
     /// Goes on with a move of the partition that the last stop interrupted.

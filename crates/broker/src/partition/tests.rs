@@ -97,6 +97,18 @@ impl World {
     }
 
     fn lead(&self, replicas: &[i32], isr: &[i32], epoch: i32, settings: &[(&str, &str)]) {
+        self.lead_named(1, replicas, isr, epoch, settings);
+    }
+
+    /// As [`Self::lead`], by a request that names the partition so often.
+    fn lead_named(
+        &self,
+        times: usize,
+        replicas: &[i32],
+        isr: &[i32],
+        epoch: i32,
+        settings: &[(&str, &str)],
+    ) {
         let overrides: BTreeMap<_, _> =
             settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         let config = BrokerConfig::load(None, &[]).unwrap().config;
@@ -115,7 +127,9 @@ impl World {
             is_recovering: false,
             registration: BrokerEpoch(0),
         };
-        let results = self.partitions.host(&"t".into(), None, &settings, vec![assignment]);
+        let assignments = vec![assignment; times];
+        let results = self.partitions.host(&"t".into(), None, &settings, assignments);
+        assert_eq!(results.len(), times);
         results.into_iter().for_each(|result| result.unwrap());
     }
 
@@ -234,6 +248,13 @@ fn idempotent(producer: i64, sequence: i32) -> Bytes {
     }
     builder.append(Some(Timestamp(1_000_000)), Some(b"k"), Some(&[b'v'; 200])).unwrap();
     builder.build().unwrap()
+}
+
+#[test]
+fn a_partition_that_a_request_names_twice_is_created_once() {
+    let world = World::new();
+    world.lead_named(2, &[0], &[0], 0, &[]);
+    assert_eq!(world.append(&batch(), false).offset(), Some(0));
 }
 
 /// librdkafka was told that its second batch is stored, by a leader that had never seen the first, and took the first for
