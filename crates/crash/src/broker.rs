@@ -6,7 +6,6 @@ use bytes::Bytes;
 use model::{BrokerId, Instant, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence};
 use model::{Timestamp, TopicId, TopicPartition};
 use platform::random::SeededRandom;
-use protocol::RecordsPart;
 use protocol::records::validate::{Origin, ValidationRules, validate};
 use protocol::records::{EndTransaction, RecordBatchBuilder};
 use std::collections::BTreeSet;
@@ -213,17 +212,5 @@ pub(crate) fn first_at(log: &PartitionLog, offset: i64) -> Result<Option<BatchFa
 }
 
 fn bytes_of(read: &LogRead) -> Result<Bytes, String> {
-    let mut bytes = Vec::with_capacity(read.size);
-    for part in read.records.parts() {
-        match part {
-            RecordsPart::Bytes(part) => bytes.extend_from_slice(part),
-            RecordsPart::File(range) => {
-                let mut part = vec![0; range.length];
-                let filled = range.file.read_exact_at(&mut part, range.position);
-                filled.map_err(|error| format!("a range cannot be read: {error}"))?;
-                bytes.extend_from_slice(&part);
-            }
-        }
-    }
-    Ok(Bytes::from(bytes))
+    read.records.to_bytes().map_err(|error| format!("a range cannot be read: {error}"))
 }

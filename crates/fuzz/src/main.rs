@@ -8,7 +8,9 @@ use std::sync::LazyLock;
 static TARGET: LazyLock<&Target> = LazyLock::new(|| {
     let name = std::env::var("BARNABAS_FUZZ_TARGET").unwrap_or_default();
     let target = Target::of(&name).unwrap_or_else(|| {
-        panic!("BARNABAS_FUZZ_TARGET={name} is no target; cargo xtask fuzz --list names them")
+        panic!(
+            "BARNABAS_FUZZ_TARGET={name} is no target; crates/fuzz/src/targets/mod.rs names them"
+        )
     });
     target.prepare();
     target

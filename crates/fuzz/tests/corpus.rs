@@ -3,39 +3,31 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fuzz::{TARGETS, Target, seeds};
+use protocol::arbitrary::Random;
 use std::fs;
 use std::path::Path;
 
 /// Inputs of noise for each target.
 const NOISE: u64 = 300;
 
-/// SplitMix64: the same inputs in every run.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut bits = *state;
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+fn below(random: &mut Random, bound: usize) -> usize {
+    usize::try_from(random.below(u64::try_from(bound.max(1)).unwrap())).unwrap()
 }
 
-fn below(state: &mut u64, bound: usize) -> usize {
-    usize::try_from(next(state) % u64::try_from(bound.max(1)).unwrap()).unwrap()
-}
-
-fn changed(seed: &[u8], state: &mut u64) -> Vec<u8> {
+fn changed(seed: &[u8], random: &mut Random) -> Vec<u8> {
     let mut input = seed.to_vec();
-    for _ in 0..=below(state, 4) {
-        let at = below(state, input.len() + 1);
-        match below(state, 4) {
+    for _ in 0..=below(random, 4) {
+        let at = below(random, input.len() + 1);
+        match below(random, 4) {
             0 => input.truncate(at),
-            1 => input.insert(at, next(state).to_le_bytes()[0]),
+            1 => input.insert(at, random.u64().to_le_bytes()[0]),
             2 => {
                 let end = input.len().min(at + 4);
-                input[at..end].fill([0, 0x7f, 0x80, 0xff][below(state, 4)]);
+                input[at..end].fill([0, 0x7f, 0x80, 0xff][below(random, 4)]);
             }
             _ => {
                 if let Some(byte) = input.get_mut(at) {
-                    *byte ^= 1 << below(state, 8);
+                    *byte ^= 1 << below(random, 8);
                 }
             }
         }
@@ -69,10 +61,10 @@ fn no_input_that_is_kept_is_a_finding() {
         for input in &inputs {
             check(target, "a seed", input);
         }
-        let mut state = 1;
+        let mut random = Random::new(1);
         for _ in 0..NOISE {
-            let seed = inputs.get(below(&mut state, inputs.len())).map_or(&[][..], |seed| seed);
-            check(target, "noise", &changed(seed, &mut state));
+            let seed = inputs.get(below(&mut random, inputs.len())).map_or(&[][..], |seed| seed);
+            check(target, "noise", &changed(seed, &mut random));
         }
     }
 }

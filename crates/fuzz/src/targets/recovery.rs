@@ -6,7 +6,6 @@ use super::records::with_checksums;
 use model::{BrokerId, Instant, Offset, Timestamp};
 use platform::MemoryDisk;
 use platform::random::SeededRandom;
-use protocol::RecordsPart;
 use protocol::records::Batches;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,18 +42,8 @@ fn read(log: &PartitionLog) -> (Offset, Offset, Vec<u8>) {
             want_aborted: true,
         };
         let Ok(found) = log.read(request) else { break };
-        let mut bytes = Vec::new();
-        for part in found.records.parts() {
-            match part {
-                RecordsPart::Bytes(part) => bytes.extend_from_slice(part),
-                RecordsPart::File(range) => {
-                    let from = bytes.len();
-                    bytes.resize(from + range.length, 0);
-                    let read = range.file.read_exact_at(&mut bytes[from..], range.position);
-                    read.unwrap_or_else(|error| panic!("a range that was planned: {error}"));
-                }
-            }
-        }
+        let bytes = found.records.to_bytes();
+        let bytes = bytes.unwrap_or_else(|error| panic!("a range that was planned: {error}"));
         let before = at;
         for batch in Batches::new(&bytes) {
             let Ok(batch) = batch else { break };
