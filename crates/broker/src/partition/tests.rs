@@ -255,6 +255,10 @@ fn a_partition_that_a_request_names_twice_is_created_once() {
     let world = World::new();
     world.lead_named(2, &[0], &[0], 0, &[]);
     assert_eq!(world.append(&batch(), false).offset(), Some(0));
+    // A second log, in the other directory, would keep the broker from starting again.
+    let files = world.disk.files();
+    let logs = files.iter().filter(|(path, _)| path.extension().is_some_and(|e| e == "log"));
+    assert_eq!(logs.count(), 1);
 }
 
 /// librdkafka was told that its second batch is stored, by a leader that had never seen the first, and took the first for
