@@ -914,10 +914,14 @@ def a_controller_dies_after_each_write_of_an_election_or_setting(start):
         def all_back():
             cluster.start()
             cluster.wait_in_sync(lone, {last.id, *nodes.json(f"/brokers/topics/{lone}")["partitions"]["0"]})
+            # Where its other replica dies, nobody can hand it over.
+            delete(cluster.controller(), lone)
+            wait_for(lambda: lone not in nodes.children("/brokers/topics"), f"{lone} to be deleted")
 
         def choose(controller):
             nonlocal leaver, handed_over
-            is_in_sync(cluster, "stays")
+            for topic in ("stays", "set"):
+                is_in_sync(cluster, topic)
             leaver = others(cluster, controller)[0]
             # It has something to hand over.
             assert elect_leaders(controller, "stays", False, leaver.id - 1) in (0, ELECTION_NOT_NEEDED)
