@@ -39,20 +39,19 @@ pub(crate) fn replace(
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let temporary = PathBuf::from(temporary);
-    let write = || -> io::Result<()> {
-        let options = OpenOptions { write: true, create: true, truncate: true };
-        let file = disk.open(&temporary, options)?;
-        file.write_all_at(&[IoSlice::new(contents)], 0)?;
-        if durability == Durability::Synced {
-            file.sync()?;
-        }
-        disk.rename(&temporary, path)?;
-        if durability == Durability::Synced {
-            disk.sync_directory(path.parent().unwrap_or(Path::new(".")))?;
-        }
-        Ok(())
-    };
-    write().map_err(DiskError::at("write", path))
+    let options = OpenOptions { write: true, create: true, truncate: true };
+    let file = disk.open(&temporary, options).map_err(DiskError::at("write", path))?;
+    let written = file.write_all_at(&[IoSlice::new(contents)], 0);
+    written.map_err(DiskError::at("write", path))?;
+    if durability == Durability::Synced {
+        file.sync().map_err(DiskError::at("sync", path))?;
+    }
+    disk.rename(&temporary, path).map_err(DiskError::at("write", path))?;
+    if durability == Durability::Synced {
+        let directory = path.parent().unwrap_or(Path::new("."));
+        disk.sync_directory(directory).map_err(DiskError::at("sync", path))?;
+    }
+    Ok(())
 }
 
 /// The whole file at `path`; `None` if there is none.

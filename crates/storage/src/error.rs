@@ -26,6 +26,13 @@ impl DiskError {
         move |source| Self { action, path: path.to_owned(), source }
     }
 
+    /// Whether a sync failed. What the kernel could not write it may have dropped: a second sync would succeed
+    /// and mean nothing, so the log directory must not be written to any more.
+    #[must_use]
+    pub fn is_failed_sync(&self) -> bool {
+        self.action == "sync"
+    }
+
     /// Whether the volume is full.
     #[must_use]
     pub fn is_full(&self) -> bool {

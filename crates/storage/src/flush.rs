@@ -1,6 +1,8 @@
 //! Making a log durable.
 
+use crate::error::{DiskError, LogError};
 use crate::files::{Kind, PartitionDirectory, SegmentFiles};
+use crate::log_directories::LogDirectory;
 use model::Offset;
 use platform::disk::OpenOptions;
 use std::io;
@@ -13,6 +15,7 @@ pub struct FlushWork {
     pub(crate) generation: u64,
     /// Everything below is durable afterwards.
     pub(crate) up_to: Offset,
+    pub(crate) log_directory: Arc<LogDirectory>,
     pub(crate) directory: Arc<PartitionDirectory>,
     pub(crate) segments: Vec<SegmentFlush>,
     /// Snapshots, leader epochs, topic id.
@@ -35,7 +38,10 @@ impl FlushWork {
     /// Syncs them. To be called without the partition's lock, by the committer.
     ///
     /// # Errors
-    /// The disk's; fatal for the directory.
+    /// The disk's; fatal for the directory, which whoever has the log takes offline with
+    /// [`PartitionLog::finish_flush`], or with [`FlushWork::failed`] if the log is gone.
+    ///
+    /// [`PartitionLog::finish_flush`]: crate::PartitionLog::finish_flush
     pub fn run(&self) -> io::Result<()> {
         let disk = self.directory.disk();
         for segment in &self.segments {
@@ -68,5 +74,14 @@ impl FlushWork {
             Some(parent) if self.sync_parent => disk.sync_directory(parent),
             _ => Ok(()),
         }
+    }
+
+    /// Takes the log directory offline after a sync that failed: what the kernel could not write it may have
+    /// dropped, so that a second sync would succeed and mean nothing.
+    pub fn failed(&self, source: io::Error) -> LogError {
+        let path = self.directory.path().to_path_buf();
+        let error = LogError::Disk(DiskError { action: "sync", path, source });
+        self.log_directory.disk_failed(&error);
+        error
     }
 }

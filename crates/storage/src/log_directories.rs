@@ -236,6 +236,13 @@ impl LogDirectory {
         }
     }
 
+    /// Takes the directory offline if `failure` is a failed sync, which nobody may try again.
+    pub(crate) fn note_failed_sync(&self, failure: &LogError) {
+        if matches!(failure, LogError::Disk(error) if error.is_failed_sync()) {
+            self.disk_failed(failure);
+        }
+    }
+
     fn entries(&self) -> Vec<Arc<LogEntry>> {
         let logs = lock(&self.logs);
         logs.live.values().chain(logs.future.values()).cloned().collect()

@@ -122,7 +122,10 @@ impl ClosedLog {
         let Self { entry, log_directory } = self;
         match PartitionLog::open(&entry, &log_directory, config, now) {
             Ok(log) => Ok(log),
-            Err(error) => Err((Self { entry, log_directory }, error)),
+            Err(error) => {
+                log_directory.note_failed_sync(&error);
+                Err((Self { entry, log_directory }, error))
+            }
         }
     }
 }
@@ -463,8 +466,9 @@ impl PartitionLog {
 
     /// Takes the log offline if `outcome` is a failure of the disk.
     fn or_fail<T>(&mut self, outcome: Result<T, LogError>) -> Result<T, LogError> {
-        if matches!(outcome, Err(LogError::Disk(_) | LogError::Damaged { .. })) {
+        if let Err(error @ (LogError::Disk(_) | LogError::Damaged { .. })) = &outcome {
             self.fail();
+            self.log_directory.note_failed_sync(error);
         }
         outcome
     }
@@ -502,7 +506,8 @@ impl PartitionLog {
         let loaded = match rebuilt {
             Ok(loaded) => loaded,
             Err(error) => {
-                if !matches!(&error, LogError::Disk(error) if error.is_full()) {
+                let is_full = |error: &DiskError| error.is_full() && !error.is_failed_sync();
+                if !matches!(&error, LogError::Disk(error) if is_full(error)) {
                     self.log_directory.disk_failed(&error);
                 }
                 return Err(error);
@@ -648,20 +653,25 @@ impl PartitionLog {
     /// Whether a segment was completed since the last flush, or `flush.messages` or `flush.ms` ask for one.
     #[must_use]
     pub fn flush_is_due(&self, now: Timestamp) -> bool {
-        let unflushed = self.log_end_offset - self.recovery_point;
         // As Kafka does in the background: a segment is flushed once it is complete.
         let by_roll = self.recovery_point
             < self.segments.last().map_or(Offset(0), |last| last.base)
             && self.recovery_point < self.log_end_offset;
-        let by_count = self.config.flush_messages.is_some_and(|limit| {
-            u64::try_from(unflushed).is_ok_and(|unflushed| unflushed > 0 && unflushed >= limit)
-        });
         let by_time =
             self.config.flush_ms.zip(self.unflushed_since).is_some_and(|(limit, since)| {
                 u128::try_from(now.0.saturating_sub(since.0))
                     .is_ok_and(|age| age >= limit.as_millis())
             });
-        by_roll || by_count || by_time
+        by_roll || by_time || self.exceeds_flush_messages()
+    }
+
+    /// Whether `flush.messages` asks for a flush before anybody is told of what was appended last.
+    #[must_use]
+    pub fn exceeds_flush_messages(&self) -> bool {
+        let unflushed = self.log_end_offset - self.recovery_point;
+        self.config.flush_messages.is_some_and(|limit| {
+            u64::try_from(unflushed).is_ok_and(|unflushed| unflushed > 0 && unflushed >= limit)
+        })
     }
 
     /// The files to sync so that everything published is durable; `None` if it is already.
@@ -707,6 +717,7 @@ impl PartitionLog {
         FlushWork {
             generation: self.generation,
             up_to: self.log_end_offset,
+            log_directory: Arc::clone(&self.log_directory),
             directory: Arc::clone(&self.directory),
             segments,
             others,
@@ -725,13 +736,8 @@ impl PartitionLog {
         outcome: io::Result<()>,
     ) -> Result<(), LogError> {
         if let Err(source) = outcome {
-            // What the kernel could not write it may have dropped: a second sync would succeed and mean
-            // nothing.
-            let path = self.directory.path().to_path_buf();
-            let error = LogError::Disk(DiskError { action: "sync", path, source });
             self.fail();
-            self.log_directory.disk_failed(&error);
-            return Err(error);
+            return Err(work.failed(source));
         }
         if work.generation == self.generation {
             self.recovery_point = self.recovery_point.max(work.up_to);

@@ -39,6 +39,7 @@ struct State {
     /// Changes so far: the clock of `cut_power_after` and the modification times.
     changes: u64,
     writes: u64,
+    syncs: u64,
     /// How many crashes of the machine it has seen.
     crashes: u64,
 }
@@ -46,6 +47,7 @@ struct State {
 #[derive(Debug, Default)]
 struct Faults {
     writes: BTreeMap<u64, WriteFault>,
+    syncs: BTreeSet<u64>,
     /// Bytes that all files together may have.
     capacity: Option<u64>,
     failing: BTreeSet<PathBuf>,
@@ -118,6 +120,13 @@ impl State {
         self.check(path)?;
         self.changes += 1;
         Ok(())
+    }
+
+    /// Counts a sync, or fails it.
+    fn sync(&mut self, path: &Path) -> io::Result<()> {
+        self.change(path)?;
+        self.syncs += 1;
+        if self.faults.syncs.remove(&(self.syncs - 1)) { Err(failing()) } else { Ok(()) }
     }
 
     fn check(&self, path: &Path) -> io::Result<()> {
@@ -232,6 +241,14 @@ impl MemoryDisk {
         let mut state = lock(&self.0);
         let at = state.writes + nth;
         state.faults.writes.insert(at, fault);
+    }
+
+    /// Makes the `nth` sync from now (counted from 0), of a file or a directory, fail; the next one succeeds, as
+    /// the system's do.
+    pub fn fail_sync(&self, nth: u64) {
+        let mut state = lock(&self.0);
+        let at = state.syncs + nth;
+        state.faults.syncs.insert(at);
     }
 
     /// Lets all files together have at most so many bytes; `None` for no limit.
@@ -458,7 +475,7 @@ impl Disk for MemoryDisk {
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let mut state = lock(&self.0);
-        state.change(path)?;
+        state.sync(path)?;
         let synced =
             state.unsynced.iter().rposition(|change| change.touches(path)).map_or(0, |at| at + 1);
         let changes = state.unsynced.drain(..synced).collect::<Vec<_>>();
@@ -470,7 +487,7 @@ impl Disk for MemoryDisk {
 
     fn sync_everything(&self, directory: &Path) -> io::Result<()> {
         let mut state = lock(&self.0);
-        state.change(directory)?;
+        state.sync(directory)?;
         state.unsynced.clear();
         state.synced_names = state.names.clone();
         for node in state.names.values() {
@@ -606,7 +623,7 @@ impl File for MemoryFile {
 
     fn sync(&self) -> io::Result<()> {
         let mut state = lock(&self.disk.0);
-        state.change(&self.path)?;
+        state.sync(&self.path)?;
         lock(&self.content).sync();
         Ok(())
     }

@@ -455,6 +455,44 @@ fn a_failed_sync_takes_the_directory_offline_for_good() {
     assert!(!disk.files().iter().any(|file| file.0.ends_with(".kafka_cleanshutdown")));
 }
 
+/// What was seen: the second try of a truncation or of a recovery found nothing left to cut, so it synced nothing.
+#[test]
+fn a_sync_that_fails_while_a_log_is_cut_or_recovered_is_never_tried_again() {
+    let mut tried = 0;
+    for nth in 0.. {
+        let disk = MemoryDisk::new();
+        let broker = Broker::start(&disk);
+        let mut log = broker.create(LogConfig { segment_bytes: 200, ..LogConfig::default() });
+        for value in ["a", "b", "c", "d"] {
+            append(&mut log, batch(&[value], None));
+        }
+        disk.fail_sync(nth);
+        match log.truncate_to(Offset(1), NOW) {
+            Ok(()) => break,
+            Err(_) => assert!(log.directory().is_offline(), "sync {nth}"),
+        }
+        tried += 1;
+    }
+    assert!(tried > 2, "{tried}");
+
+    let disk = MemoryDisk::new();
+    let broker = Broker::start(&disk);
+    append(&mut broker.create(LogConfig::default()), batch(&["a"], None));
+    let (path, mut bytes) = disk
+        .files()
+        .into_iter()
+        .find(|file| file.0.extension().is_some_and(|e| e == "log"))
+        .unwrap();
+    bytes.extend_from_slice(&[0; 30]);
+    let disk = disk.copy();
+    disk.put(&path, &bytes);
+    let mut again = Broker::start(&disk);
+    disk.fail_sync(0);
+    let closed = again.closed.remove(0);
+    let (closed, _) = closed.open(Arc::new(LogConfig::default()), NOW).unwrap_err();
+    assert!(closed.directory().is_offline(), "the torn batch was cut off, and may come back");
+}
+
 // ---- crashes ----
 
 /// A log's life on a disk whose power is cut after so many changes: what was flushed is there after
