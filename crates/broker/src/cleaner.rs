@@ -7,20 +7,17 @@
 use crate::Broker;
 use crate::config::CleanerSettings;
 use crate::partition::Partition;
+use crate::server::Spawn;
 use model::Instant;
 use parking_lot::{Condvar, Mutex};
 use platform::Clock;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::{CleaningBuffers, Interrupted, Pace};
 use tracing::warn;
-
-/// Starts a thread of this name.
-type Spawn = fn(&str, Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
 
 /// The cleaners of one broker.
 #[derive(Clone, Debug, Default)]

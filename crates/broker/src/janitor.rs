@@ -138,9 +138,5 @@ fn expire_producers(broker: &Broker) {
 
 fn flush_what_is_due(broker: &Broker) {
     let now = broker.clock.timestamp();
-    for partition in broker.partitions.all() {
-        if partition.flush_is_due(now) {
-            broker.partitions.environment().committer.ask(&partition);
-        }
-    }
+    broker.partitions.all().iter().for_each(|partition| partition.flush_if_due(now));
 }

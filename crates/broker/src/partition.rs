@@ -59,7 +59,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use platform::Clock;
 use replication::Leader;
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use storage::{ClosedLog, LogDirectories, PartitionLog};
@@ -150,7 +150,9 @@ pub(crate) struct Partition {
     pub(crate) index: i32,
     state: Mutex<State>,
     trouble: trouble::Trouble,
-    /// Signalled when the last writer left, and when a swap or a compaction has ended.
+    /// Whether it is on the committer's list, or about to be.
+    flush_is_asked: AtomicBool,
+    /// Signalled when the last writer left, and when a flush, a swap or a compaction has ended.
     writer_left: Condvar,
 }
 
@@ -170,6 +172,8 @@ struct State {
     was_used: bool,
     /// A compaction under way.
     cleaning: Option<Arc<CleaningControl>>,
+    /// The log is being synced.
+    is_flushing: bool,
     /// Segments are being replaced: the log must stay where it is.
     is_swapping: bool,
     /// Compaction failed, and would again.
@@ -236,12 +240,20 @@ impl Partition {
             retention_due: None,
             was_used: false,
             cleaning: None,
+            is_flushing: false,
             is_swapping: false,
             is_uncleanable: false,
             is_clean_if_closed: false,
         };
         let trouble = trouble::Trouble::default();
-        Self { topic, index, state: Mutex::new(state), trouble, writer_left: Condvar::new() }
+        Self {
+            topic,
+            index,
+            state: Mutex::new(state),
+            trouble,
+            flush_is_asked: AtomicBool::new(false),
+            writer_left: Condvar::new(),
+        }
     }
 
     /// Its name.

@@ -241,7 +241,7 @@ impl Server {
         let assembling = assemble(config, environment, store, tasks, &listeners, polls.len());
         let Assembled { broker, store, failure } = control.handle.block_on(assembling)?;
         let committer = broker.partitions.environment().committer.clone();
-        let committer = spawn("committer", move || committer.run())?;
+        let committer = spawn("committer", move || committer.run(spawn))?;
         let mover = broker.partitions.environment().mover.clone();
         let mover = spawn("mover", move || mover.run())?;
         let cleaner = if broker.config.load().log.cleaner.enabled {
@@ -969,6 +969,9 @@ impl ControlThread {
         join(self.thread);
     }
 }
+
+/// Starts a thread of this name, as [`spawn`] does.
+pub(crate) type Spawn = fn(&str, Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
 
 /// A thread whose panic is the process's end: a broken invariant must not go on serving.
 pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {

@@ -18,8 +18,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
-use storage::Verification;
-use storage::{AppendError, AppendOrigin, AppendRecords, AppendRequest, PendingAppend, Reserved};
+use storage::{AppendError, AppendOrigin, AppendRecords, AppendRequest, LogDirectory};
+use storage::{PartitionLog, PendingAppend, Reserved, Verification};
 use tracing::error;
 
 /// A batch to append as leader.
@@ -164,13 +164,6 @@ impl Effects {
 
     pub(super) fn wake(&mut self, wake: Option<Box<dyn Wake>>) {
         self.wakes.extend(wake);
-    }
-
-    /// Answers appends that waited for a flush.
-    pub(super) fn answer_flushed(&mut self, waited: Vec<Unflushed>, flushed: bool) {
-        self.appended.extend(waited.into_iter().map(|(waiter, appended)| {
-            (waiter, if flushed { Ok(appended) } else { Err(AppendFailure::WriteFailed) })
-        }));
     }
 
     /// Tells everybody. No lock may be held.
@@ -379,6 +372,7 @@ impl Partition {
         // By `flush.messages`, whose answers wait for it, or because a segment is complete.
         let must_flush = log.flush_is_due(self.topic.environment.clock.timestamp());
         let answers_wait = must_flush && log.config().flush_messages.is_some();
+        let directory = must_flush.then(|| Arc::clone(log.directory()));
         state.note_followers_at(end_before, now, self);
         state.step(now, Event::Appended(log_end_offset), self);
         let committed = state.high_watermark();
@@ -405,8 +399,8 @@ impl Partition {
                 }
             }
         }
-        if must_flush {
-            self.topic.environment.committer.ask(self);
+        if let Some(directory) = directory {
+            self.ask_for_flush_in(&directory);
         }
         state.tell_of_progress(effects);
     }
@@ -536,6 +530,38 @@ impl State {
                 1
             };
             effects.wake(subscription.tell_readable(readable));
+        }
+    }
+
+    /// Answers the appends that waited for a flush and need not wait any longer. Where the log is, if others do.
+    pub(super) fn answer_flushed(&mut self, effects: &mut Effects) -> Option<Arc<LogDirectory>> {
+        let work = self.work.as_mut().filter(|work| !work.unflushed.is_empty())?;
+        let log = self.log.opened();
+        let durable = log.map(PartitionLog::durable_offset).unwrap_or_default();
+        let usable = log.filter(|log| !log.is_offline());
+        for (waiter, appended) in std::mem::take(&mut work.unflushed) {
+            let result = match usable {
+                _ if appended.last_offset < durable => Ok(appended),
+                None => Err(AppendFailure::WriteFailed),
+                // It was cut off.
+                Some(log) if appended.last_offset >= log.log_end_offset() => {
+                    Err(AppendFailure::LeadershipLost)
+                }
+                Some(_) => {
+                    work.unflushed.push((waiter, appended));
+                    continue;
+                }
+            };
+            effects.appended.push((waiter, result));
+        }
+        usable.filter(|_| !work.unflushed.is_empty()).map(|log| Arc::clone(log.directory()))
+    }
+
+    /// The log is taken away: nobody will know whether what waits for a flush is durable.
+    pub(super) fn give_up_flushes(&mut self, effects: &mut Effects) {
+        let Some(work) = &mut self.work else { return };
+        for (waiter, _) in work.unflushed.drain(..) {
+            effects.appended.push((waiter, Err(AppendFailure::LeadershipLost)));
         }
     }
 

@@ -85,8 +85,8 @@ impl Partition {
         Ok(position(log))
     }
 
-    /// Appends what the leader of `epoch` answered, flushed if the topic asks for that, and takes over
-    /// the leader's high watermark and log start.
+    /// Appends what the leader of `epoch` answered, and takes over the leader's high watermark and log start.
+    /// The position is not to be told before [`Partition::awaits_flush`] says no.
     ///
     /// # Errors
     /// [`FollowFailure`]; a part of the batches may have been appended.
@@ -115,18 +115,15 @@ impl Partition {
             log.delete_records_before(start).map_err(|failure| self.log_failed(&failure))?;
         }
         let must_flush = !fetched.records.is_empty() && log.flush_is_due(wall);
-        let waits_for_flush = must_flush && log.config().flush_messages.is_some();
+        let directory = must_flush.then(|| Arc::clone(log.directory()));
         let position = position(log);
         guard.tell_of_progress(&mut effects);
         if log_starts_later {
             guard.tell_of_change(&mut effects);
         }
         drop(guard);
-        if waits_for_flush {
-            // The next fetch tells the leader that all of this is here: it must not be lost then.
-            self.flush();
-        } else if must_flush {
-            self.topic.environment.committer.ask(self);
+        if let Some(directory) = directory {
+            self.ask_for_flush_in(&directory);
         }
         effects.fire();
         Ok(position)

@@ -316,6 +316,7 @@ impl Partition {
             let mut state = self.quiesce(self.end_cleaning(self.state.lock()));
             state.role = Role::Unassigned;
             state.give_up_waits(&mut effects);
+            state.give_up_flushes(&mut effects);
             state.call_move_off();
             state.work = None;
             match std::mem::replace(&mut state.log, Log::Gone) {

@@ -585,6 +585,69 @@ fn flush_messages_holds_the_answer_until_the_flush() {
     }
 }
 
+/// What was seen: the log was offline, so there was nothing to flush, and that counted as flushed.
+#[test]
+fn nothing_is_acknowledged_as_flushed_after_its_directory_failed() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[("flush.messages", "1")]);
+    let committer = world.partitions.environment().committer.clone();
+    let flushed = world.append(&batch(), false);
+    committer.run_once();
+    assert_eq!(flushed.offset(), Some(0));
+    let waiting = world.append(&batch(), false);
+    assert!(waiting.is_pending());
+    // The sync of another log in the directory fails.
+    let partition = world.partition();
+    let work = partition.state.lock().log.opened_mut().unwrap().begin_flush().unwrap();
+    drop(work.failed(std::io::Error::other("EIO")));
+    committer.run_once();
+    assert!(!waiting.is_pending() && waiting.offset().is_none(), "{waiting:?}");
+    assert!(world.append(&batch(), false).offset().is_none(), "the directory is offline");
+}
+
+#[test]
+fn a_sync_that_fails_takes_its_directory_offline_though_the_log_is_gone() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[("flush.messages", "1")]);
+    let waiting = world.append(&batch(), false);
+    let partition = world.partition();
+    let directory = partition.log_directory().unwrap();
+    let work = partition.state.lock().log.opened_mut().unwrap().begin_flush().unwrap();
+    world.disk.set_failing("/data", true);
+    world.disk.set_failing("/other", true);
+    let outcome = work.run();
+    drop(work.failed(outcome.unwrap_err()));
+    assert!(directory.is_offline());
+    drop(waiting);
+}
+
+/// What was seen: they were never answered, nor whatever came after them on their connection.
+#[test]
+fn appends_that_wait_for_a_flush_are_answered_when_the_partition_is_stopped() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[("flush.messages", "1")]);
+    let waiting = world.append(&batch(), false);
+    assert!(waiting.is_pending());
+    world.partitions.stop("t", 0, None).unwrap();
+    assert!(!waiting.is_pending() && waiting.offset().is_none());
+    world.partitions.environment().committer.run_once();
+}
+
+#[test]
+fn many_appends_share_one_flush_and_a_partition_is_on_the_list_once() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[("flush.messages", "1")]);
+    let committer = world.partitions.environment().committer.clone();
+    world.append(&batch(), true);
+    committer.run_once();
+    let waiting: Vec<_> = (0..20).map(|_| world.append(&batch(), true)).collect();
+    assert!(waiting.iter().all(|recorder| recorder.is_pending()));
+    let before = world.disk.changes();
+    committer.run_once();
+    assert_eq!(world.disk.changes() - before, 1, "one sync of one file");
+    assert!(waiting.iter().zip(1..).all(|(recorder, n)| recorder.offset() == Some(n)));
+}
+
 #[test]
 fn leading_a_partition_opens_no_log_until_somebody_needs_it() {
     let world = World::new();

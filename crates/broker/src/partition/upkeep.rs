@@ -1,11 +1,13 @@
 //! What janitor and committer do to a partition from time to time.
 
-use super::append::{Effects, Unflushed};
+use super::append::Effects;
 use super::{Log, Partition};
-use model::Timestamp;
+use model::{Offset, Timestamp};
+use parking_lot::MutexGuard;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use storage::PartitionLog;
+use storage::{LogDirectory, PartitionLog};
 
 /// A log that nobody opened since the start is looked at for old segments this often at most.
 const CLOSED_RETENTION_INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -77,42 +79,73 @@ impl Partition {
         }
     }
 
-    /// Whether a flush setting asks for a flush now.
-    pub(crate) fn flush_is_due(&self, now: Timestamp) -> bool {
-        self.state.lock().log.opened().is_some_and(|log| log.flush_is_due(now))
+    /// Asks the committer for a flush if a setting wants one now.
+    pub(crate) fn flush_if_due(self: &Arc<Self>, now: Timestamp) {
+        let directory = {
+            let state = self.state.lock();
+            let log = state.log.opened().filter(|log| log.flush_is_due(now));
+            log.map(|log| Arc::clone(log.directory()))
+        };
+        if let Some(directory) = directory {
+            self.ask_for_flush_in(&directory);
+        }
     }
 
-    /// Makes everything published durable, then answers the appends that waited for it. Called by the
-    /// committer and by cleaners.
-    pub(crate) fn flush(&self) {
+    /// Has the committer flush the log.
+    pub(crate) fn ask_for_flush(self: &Arc<Self>) {
+        if let Some(directory) = self.log_directory() {
+            self.ask_for_flush_in(&directory);
+        }
+    }
+
+    /// Has the committer flush the log, which is in `directory`. Cheap, also while that was asked for already;
+    /// the partition's lock may be held.
+    pub(super) fn ask_for_flush_in(self: &Arc<Self>, directory: &Arc<LogDirectory>) {
+        if !self.flush_is_asked.swap(true, Ordering::AcqRel) {
+            self.topic.environment.committer.ask(directory, self);
+        }
+    }
+
+    /// Whether the topic wants the log flushed (`flush.messages`) before anybody is told how far it goes.
+    pub(crate) fn awaits_flush(&self) -> bool {
+        self.state.lock().log.opened().is_some_and(PartitionLog::exceeds_flush_messages)
+    }
+
+    /// Makes everything durable that was published before, then answers the appends that waited for it; first
+    /// waits for a flush that is under way. Called by the committer, by followers and by cleaners.
+    ///
+    /// Returns the log's durable end; none if the log cannot be used, or is somebody else's by now.
+    pub(crate) fn flush(self: &Arc<Self>) -> Option<Offset> {
         let mut effects = Effects::default();
-        let (work, mut unflushed) = {
-            let mut state = self.state.lock();
-            let unflushed = match &mut state.work {
-                Some(work) => std::mem::take(&mut work.unflushed),
-                None => Vec::new(),
+        let mut state = self.state.lock();
+        // One at a time: what one has to sync for the first time (a name, an epoch) the next relies on.
+        while state.is_flushing {
+            self.writer_left.wait(&mut state);
+        }
+        // From here on it can be asked for again; what was published until now is in this one.
+        self.flush_is_asked.store(false, Ordering::Release);
+        if let Some(work) = state.log.opened_mut().and_then(|log| log.begin_flush()) {
+            state.is_flushing = true;
+            let outcome = MutexGuard::unlocked(&mut state, || work.run());
+            state.is_flushing = false;
+            let finished = match (state.log.opened_mut(), outcome) {
+                (Some(log), outcome) => log.finish_flush(work, outcome),
+                (None, Ok(())) => Ok(()),
+                (None, Err(failure)) => Err(work.failed(failure)),
             };
-            (state.log.opened_mut().and_then(|log| log.begin_flush()), unflushed)
-        };
-        let mut flushed = true;
-        if let Some(work) = work {
-            let outcome = work.run();
-            let mut state = self.state.lock();
-            if let Some(log) = state.log.opened_mut()
-                && let Err(failure) = log.finish_flush(work, outcome)
-            {
-                flushed = false;
+            if let Err(failure) = finished {
                 self.storage_failed(&failure);
             }
-            // Appends that were committed meanwhile, and that this flush has made durable.
-            let durable = state.log.opened().map(PartitionLog::durable_offset);
-            if let (Some(work), Some(durable), true) = (&mut state.work, durable, flushed) {
-                let is_durable = |waited: &mut Unflushed| waited.1.last_offset < durable;
-                unflushed.extend(work.unflushed.extract_if(.., is_durable));
-            }
+            self.writer_left.notify_all();
         }
-        effects.answer_flushed(unflushed, flushed);
+        if let Some(directory) = state.answer_flushed(&mut effects) {
+            self.ask_for_flush_in(&directory);
+        }
+        let usable = state.log.opened().filter(|log| !log.is_offline());
+        let durable = usable.map(PartitionLog::durable_offset);
+        drop(state);
         effects.fire();
+        durable
     }
 
     /// Forgets whoever waits; nobody is answered.

@@ -133,6 +133,8 @@ pub(super) struct Fetcher<L> {
     correlation_id: i32,
     followed: FollowedPartitions,
     session: FetchSession,
+    /// Where logs stand that are to be flushed before their leader hears of it.
+    unflushed: Vec<Unflushed>,
     /// Connections that failed in a row.
     failures: u32,
     /// Whether a fetch was answered since one was last given up: a leader that is slow must not be given
@@ -172,6 +174,7 @@ impl<L: Link> Fetcher<L> {
             correlation_id: 0,
             followed: FollowedPartitions::default(),
             session: FetchSession::default(),
+            unflushed: Vec::new(),
             failures: 0,
             may_give_up: true,
         }
@@ -199,6 +202,7 @@ impl<L: Link> Fetcher<L> {
             for slot in self.followed.take_unread() {
                 self.read_position(slot);
             }
+            self.flush();
             if !self.followed.has_wishes() {
                 if self.followed.is_empty() {
                     self.disconnect();
@@ -282,12 +286,16 @@ impl<L: Link> Fetcher<L> {
         result: Result<FollowerPosition, FollowFailure>,
         is_served: bool,
     ) {
+        let Some(followed) = self.followed.get(slot) else { return };
+        let (partition, epoch) = (Arc::clone(&followed.partition), followed.epoch);
         let failure = match result {
+            Ok(position) if partition.awaits_flush() => {
+                self.unflushed.push(Unflushed { slot, partition, epoch, position, is_served });
+                return;
+            }
             Ok(position) => return self.followed.moved(slot, position, is_served),
             Err(failure) => failure,
         };
-        let Some(followed) = self.followed.get(slot) else { return };
-        let partition = Arc::clone(&followed.partition);
         match failure {
             // A message about it is on its way.
             FollowFailure::Ended => self.followed.discard(slot),
@@ -299,6 +307,32 @@ impl<L: Link> Fetcher<L> {
             // Said where it happened.
             FollowFailure::Storage => self.delay(slot),
             FollowFailure::Offline => self.followed.fail(slot),
+        }
+    }
+
+    /// Flushes what has to be before the next fetch tells the leader that it is here: all of it at a time.
+    fn flush(&mut self) {
+        let unflushed = std::mem::take(&mut self.unflushed);
+        if unflushed.len() > 1 {
+            // The committer does many at the price of one; what it is at or has done is waited for below.
+            unflushed.iter().for_each(|one| one.partition.ask_for_flush());
+        }
+        for Unflushed { slot, partition, epoch, position, is_served } in unflushed {
+            let durable = partition.flush();
+            let is_meant = self.followed.get(slot).is_some_and(|followed| {
+                Arc::ptr_eq(&followed.partition, &partition) && followed.epoch == epoch
+            });
+            if !is_meant {
+                continue;
+            }
+            match durable {
+                Some(end) if end >= position.offset => {
+                    self.followed.moved(slot, position, is_served)
+                }
+                // Somebody else changed the log.
+                Some(_) => self.followed.repeat(slot),
+                None => self.went(slot, Err(FollowFailure::Storage), false),
+            }
         }
     }
 
@@ -514,6 +548,15 @@ impl<L: Link> Fetcher<L> {
         }
         Ok(found)
     }
+}
+
+/// Where a log stands that is to be flushed first.
+struct Unflushed {
+    slot: Slot,
+    partition: Arc<Partition>,
+    epoch: LeaderEpoch,
+    position: FollowerPosition,
+    is_served: bool,
 }
 
 /// What an answer came to.

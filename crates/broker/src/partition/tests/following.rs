@@ -382,6 +382,24 @@ fn an_answer_waits_for_the_leaders_own_flush_too() {
     assert_eq!(waiting.offset(), Some(0));
 }
 
+#[test]
+fn a_follower_that_lacks_a_flush_knows_it() {
+    let pair = Pair::new(&[("flush.messages", "1")]);
+    pair.leader.append(&batch(), true);
+    pair.fetch();
+    let partition = pair.follower.partition();
+    assert!(partition.awaits_flush(), "its copy may be lost yet");
+    assert_eq!(partition.flush(), Some(Offset(1)));
+    assert!(!partition.awaits_flush());
+    // What it appended before it was killed was never synced.
+    pair.leader.append(&batch(), true);
+    pair.fetch();
+    let again = pair.follower.restarted();
+    again.follow(0, &[("flush.messages", "1")]);
+    assert_eq!(again.partition().follower_position(LeaderEpoch(0)).unwrap().offset, Offset(2));
+    assert!(again.partition().awaits_flush());
+}
+
 /// A session's fetches name only partitions with news, so an idle partition hears of its followers only
 /// through their sessions: the first append after a long silence must not find them all lagging.
 #[test]
