@@ -28,9 +28,22 @@ pub(crate) struct Target {
     /// Broker.
     #[arg(long, default_value = "127.0.0.1:9092")]
     pub(crate) address: SocketAddr,
-    /// Topic; loads that write create it, with one partition, if it is missing.
+    /// Topic; loads that write create it if it is missing.
     #[arg(long, default_value = "bench")]
     pub(crate) topic: String,
+    /// With how many partitions.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) partitions: i32,
+    /// With `flush.messages=1`: what is acknowledged is on the disk.
+    #[arg(long)]
+    pub(crate) flushed: bool,
+}
+
+impl Target {
+    /// A topic with one partition.
+    pub(crate) fn new(address: SocketAddr, topic: String) -> Self {
+        Self { address, topic, partitions: 1, flushed: false }
+    }
 }
 
 /// Closed-loop produce.
@@ -48,9 +61,12 @@ pub(crate) struct ProduceOptions {
     /// Bytes of one record's value.
     #[arg(long, default_value_t = 100)]
     pub(crate) record_bytes: usize,
-    /// Records of one batch; each request carries one batch.
+    /// Records of one batch.
     #[arg(long, default_value_t = 1)]
     pub(crate) records: usize,
+    /// Which partitions a request has a batch for.
+    #[arg(long, value_enum, default_value_t = Spread::Own)]
+    pub(crate) spread: Spread,
     /// none, gzip, snappy, lz4 or zstd.
     #[arg(long, default_value = "none")]
     pub(crate) codec: String,
@@ -63,6 +79,17 @@ pub(crate) struct ProduceOptions {
     /// -1, 0 or 1.
     #[arg(long, default_value_t = 1, allow_hyphen_values = true)]
     pub(crate) acks: i16,
+}
+
+/// Which partitions a request of one connection has batches for.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// One, the connection's own.
+    Own,
+    /// One, each in turn, as librdkafka's producer sends.
+    InTurn,
+    /// All, as the Java producer does for what it has of all.
+    All,
 }
 
 /// Reading a partition from its start to its end.
@@ -210,15 +237,23 @@ fn codec(name: &str) -> Result<Compression, BenchError> {
     })
 }
 
-fn produce_frame(topic: &str, partition: i32, batch: &Bytes, acks: i16) -> Bytes {
-    let mut records = Records::default();
-    records.push(RecordsPart::Bytes(batch.clone()));
+fn produce_frame(
+    topic: &str,
+    partitions: impl Iterator<Item = i32>,
+    batch: &Bytes,
+    acks: i16,
+) -> Bytes {
+    let data = partitions.map(|index| {
+        let mut records = Records::default();
+        records.push(RecordsPart::Bytes(batch.clone()));
+        PartitionProduceData { index, records: Some(records) }
+    });
     let request = ProduceRequest {
         acks,
         timeout_ms: 30_000,
         topic_data: vec![TopicProduceData {
             name: ByteString::from(topic),
-            partition_data: vec![PartitionProduceData { index: partition, records: Some(records) }],
+            partition_data: data.collect(),
             ..TopicProduceData::default()
         }],
         ..ProduceRequest::default()
@@ -239,10 +274,30 @@ fn check_produced(answer: Bytes) -> Result<(), BenchError> {
 pub(crate) fn produce(options: &ProduceOptions) -> Result<Measured, BenchError> {
     let leaders = leaders(&options.target)?;
     let batch = batch(options.records, options.record_bytes, codec(&options.codec)?);
-    let tasks = (0..options.connections).zip(leaders.into_iter().enumerate().cycle());
-    let task = |(_, (partition, leader))| {
-        let partition = i32::try_from(partition).expect("a partition's number fits");
-        produce_on(options.clone(), leader, partition, batch.clone())
+    let count = i32::try_from(leaders.len()).expect("a partition's number fits");
+    if options.spread != Spread::Own && leaders.iter().any(|leader| *leader != leaders[0]) {
+        return Err(BenchError::Usage("--spread in-turn and all need one broker".into()));
+    }
+    let frame = |partitions: &mut dyn Iterator<Item = i32>| {
+        produce_frame(&options.target.topic, partitions, &batch, options.acks)
+    };
+    let tasks = (0..options.connections).zip((0..count).zip(leaders).cycle());
+    let task = |(connection, (partition, leader)): (usize, (i32, SocketAddr))| {
+        let mut load =
+            Requests { frames: Vec::new(), batches: 1, batch_bytes: batch.len(), next: 0 };
+        match options.spread {
+            Spread::Own => load.frames.push(frame(&mut std::iter::once(partition))),
+            Spread::InTurn => {
+                load.frames.extend((0..count).map(|index| frame(&mut std::iter::once(index))));
+                // They do not all begin with the same.
+                load.next = connection * load.frames.len() / options.connections;
+            }
+            Spread::All => {
+                load.frames.push(frame(&mut (0..count)));
+                load.batches = u64::try_from(count).expect("not negative");
+            }
+        }
+        produce_on(options.clone(), leader, load)
     };
     gather(tasks.map(task).collect())
 }
@@ -253,20 +308,38 @@ pub(crate) fn produce_one(options: &ProduceOptions) -> Result<(), BenchError> {
     let batch = batch(options.records, options.record_bytes, codec(&options.codec)?);
     runtime()?.block_on(async {
         let mut connection = Connection::open(leader).await?;
-        connection.send(&produce_frame(&options.target.topic, 0, &batch, options.acks)).await?;
+        let first = std::iter::once(0);
+        let frame = produce_frame(&options.target.topic, first, &batch, options.acks);
+        connection.send(&frame).await?;
         check_produced(connection.receive().await?)
     })
+}
+
+/// What one connection sends, over and over.
+struct Requests {
+    frames: Vec<Bytes>,
+    /// In each.
+    batches: u64,
+    batch_bytes: usize,
+    next: usize,
+}
+
+impl Requests {
+    fn next(&mut self) -> &Bytes {
+        let at = self.next % self.frames.len();
+        self.next += 1;
+        &self.frames[at]
+    }
 }
 
 async fn produce_on(
     options: ProduceOptions,
     leader: SocketAddr,
-    partition: i32,
-    batch: Bytes,
+    mut requests: Requests,
 ) -> Result<Measured, BenchError> {
     let clock = SystemClock::new();
     let mut connection = Connection::open(leader).await?;
-    let request = produce_frame(&options.target.topic, partition, &batch, options.acks);
+    let bytes = requests.batches * requests.batch_bytes as u64;
     let mut measured = Measured::default();
     let mut sent = VecDeque::with_capacity(options.in_flight);
     let mut wanted = options.in_flight;
@@ -279,11 +352,12 @@ async fn produce_on(
         if now.0 < duration && measured.bytes < most {
             for _ in 0..wanted {
                 sent.push_back(now);
+                let request = requests.next();
                 // Several small requests are one call; a copy of a large one costs more than a call.
                 if request.len() < LARGE_REQUEST {
-                    outgoing.extend_from_slice(&request);
+                    outgoing.extend_from_slice(request);
                 } else {
-                    connection.send(&request).await?;
+                    connection.send(request).await?;
                 }
             }
             connection.send(&outgoing).await?;
@@ -301,7 +375,7 @@ async fn produce_on(
             let at = sent.pop_front().expect("an answer to a request");
             measured.latency.record(now.since(at));
             measured.requests += 1;
-            measured.bytes += batch.len() as u64;
+            measured.bytes += bytes;
             wanted += 1;
             answer = connection.complete_frame();
         }
@@ -468,7 +542,8 @@ impl<'a> Pace<'a> {
             builder.append(Some(now()), None, Some(&self.value)).expect("one record fits");
             let batch = builder.build().expect("one record fits");
             let (topic, acks) = (&self.options.target.topic, self.options.acks);
-            self.connection.send(&produce_frame(topic, 0, &batch, acks))?;
+            let partition = std::iter::once(0);
+            self.connection.send(&produce_frame(topic, partition, &batch, acks))?;
             self.sent += 1;
         }
         while let Some(answer) = self.connection.poll()? {

@@ -3,7 +3,7 @@
 use crate::RunOptions;
 use crate::cpu;
 use crate::error::{BenchError, io};
-use crate::load::{self, FetchOptions, LatencyOptions, Measured, ProduceOptions, Target};
+use crate::load::{self, FetchOptions, LatencyOptions, Measured, ProduceOptions, Spread, Target};
 use crate::report::{Bar, Limit, Report, Sample};
 use crate::servers::{Programs, Server, Subject, check_program, pause};
 use crate::topics::leaders;
@@ -177,6 +177,30 @@ const SCENARIOS: &[Scenario] = &[
         load: Load::Steady(|s, o, n| produce(s, o, n, 1, 5, 1000, "lz4")),
         bars: &[cost("CPU ms/MB", 1.0 / 5.0)],
     },
+    Scenario {
+        name: "s14-1",
+        what: "flush.messages=1: one record a request, 10 connections x 5 in flight, 1 partition",
+        settings: &[],
+        null: false,
+        load: Load::Steady(|s, o, n| produce_flushed(s, o, n, 1, Spread::Own)),
+        bars: &[rate("requests/s", 5.0)],
+    },
+    Scenario {
+        name: "s14-100",
+        what: "flush.messages=1: 10 connections x 5 in flight, 100 partitions, one record for each in every request",
+        settings: &[],
+        null: false,
+        load: Load::Steady(|s, o, n| produce_flushed(s, o, n, 100, Spread::All)),
+        bars: &[rate("requests/s", 20.0)],
+    },
+    Scenario {
+        name: "s14-100-in-turn",
+        what: "flush.messages=1: 10 connections x 5 in flight, 100 partitions in turn, one record a request",
+        settings: &[],
+        null: false,
+        load: Load::Steady(|s, o, n| produce_flushed(s, o, n, 100, Spread::InTurn)),
+        bars: &[],
+    },
 ];
 
 /// Measures the scenarios asked for and writes the report.
@@ -266,10 +290,11 @@ fn start_pinned(
 
 fn warm_up(server: &Server, options: &RunOptions) -> Result<(), BenchError> {
     let mut produce = ProduceOptions {
-        target: Target { address: server.address, topic: new_topic() },
+        target: Target::new(server.address, new_topic()),
         connections: 10,
         in_flight: 5,
         record_bytes: 100,
+        spread: Spread::Own,
         records: 10,
         codec: "none".into(),
         seconds: options.warm_up / 2.0,
@@ -362,10 +387,11 @@ fn produce(
     codec: &str,
 ) -> Result<Figures, BenchError> {
     let mut produce = ProduceOptions {
-        target: Target { address: server.address, topic: new_topic() },
+        target: Target::new(server.address, new_topic()),
         connections,
         in_flight,
         record_bytes: 100,
+        spread: Spread::Own,
         records,
         codec: codec.into(),
         seconds: warm_up_seconds(server, options, round),
@@ -392,6 +418,40 @@ fn produce(
     ]))
 }
 
+/// What is acknowledged is on the disk.
+fn produce_flushed(
+    server: &Server,
+    options: &RunOptions,
+    round: usize,
+    partitions: i32,
+    spread: Spread,
+) -> Result<Figures, BenchError> {
+    let topic = new_topic();
+    let target = Target { partitions, flushed: true, ..Target::new(server.address, topic) };
+    let mut produce = ProduceOptions {
+        target,
+        connections: 10,
+        in_flight: 5,
+        record_bytes: 100,
+        spread,
+        records: 1,
+        codec: "none".into(),
+        seconds: warm_up_seconds(server, options, round),
+        megabytes: MOST_MEGABYTES,
+        acks: -1,
+    };
+    load::produce(&produce)?;
+    produce.seconds = options.seconds;
+    let (measured, used) = with_cpu(server, || load::produce(&produce))?;
+    server.delete_topic(&produce.target.topic)?;
+    Ok(Figures::from([
+        ("requests/s", measured.requests_per_second()),
+        ("CPU us/request", used.as_secs_f64() * 1e6 / measured.requests as f64),
+        ("p50 us", measured.latency.quantile_us(0.5)),
+        ("p99 us", measured.latency.quantile_us(0.99)),
+    ]))
+}
+
 /// Less than what makes the kernel slow writers down (`vm.dirty_ratio`).
 const MOST_MEGABYTES: u64 = 3_000;
 
@@ -403,7 +463,7 @@ fn kcat_produce(
     round: usize,
 ) -> Result<Figures, BenchError> {
     let topic = new_topic();
-    leaders(&Target { address: server.address, topic: topic.clone() })?;
+    leaders(&Target::new(server.address, topic.clone()))?;
     let input = options.out.join("lines.txt");
     if !input.exists() {
         let mut file = std::io::BufWriter::new(
@@ -452,10 +512,11 @@ fn catch_up(
     consumers: usize,
 ) -> Result<Figures, BenchError> {
     let produce = ProduceOptions {
-        target: Target { address: server.address, topic: format!("catch-up-{consumers}") },
+        target: Target::new(server.address, format!("catch-up-{consumers}")),
         connections: 1,
         in_flight: 5,
         record_bytes: 1000,
+        spread: Spread::Own,
         records: 250,
         codec: "none".into(),
         seconds: 60.0,
@@ -466,7 +527,7 @@ fn catch_up(
         load::produce(&produce)?;
     }
     let mut fetch = FetchOptions {
-        target: Target { address: server.address, topic: format!("catch-up-{consumers}") },
+        target: Target::new(server.address, format!("catch-up-{consumers}")),
         connections: consumers,
         fetch_bytes: 1 << 20,
         seconds: warm_up_seconds(server, options, round),
@@ -489,7 +550,7 @@ fn end_to_end(
 ) -> Result<Figures, BenchError> {
     let seconds = |seconds: f64| Duration::from_secs_f64(seconds.ceil()).as_secs();
     let mut latency = LatencyOptions {
-        target: Target { address: server.address, topic: new_topic() },
+        target: Target::new(server.address, new_topic()),
         rate: 10_000,
         record_bytes: 100,
         seconds: seconds(warm_up_seconds(server, options, round)),
@@ -513,10 +574,11 @@ fn idle(
     since_start: &SystemClock,
 ) -> Result<Figures, BenchError> {
     let first = ProduceOptions {
-        target: Target { address: server.address, topic: "first".into() },
+        target: Target::new(server.address, "first".into()),
         connections: 1,
         in_flight: 1,
         record_bytes: 100,
+        spread: Spread::Own,
         records: 1,
         codec: "none".into(),
         seconds: 0.0,

@@ -4,7 +4,9 @@ use crate::error::BenchError;
 use crate::load::{Target, runtime};
 use crate::wire::Connection;
 use protocol::ErrorCode;
-use protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
+use protocol::messages::create_topics_request::{
+    CreatableTopic, CreatableTopicConfig, CreateTopicsRequest,
+};
 use protocol::messages::list_offsets_request::{
     ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
 };
@@ -18,7 +20,7 @@ use std::time::Duration;
 const STEP: Duration = Duration::from_millis(10);
 const STEPS: usize = 1000;
 
-/// Where each partition of a topic is led. Creates the topic, with one partition, if it is missing, and waits
+/// Where each partition of a topic is led. Creates the topic if it is missing, and waits
 /// until all leaders know that they lead.
 pub(crate) fn leaders(target: &Target) -> Result<Vec<SocketAddr>, BenchError> {
     runtime()?.block_on(async {
@@ -36,7 +38,7 @@ pub(crate) fn leaders(target: &Target) -> Result<Vec<SocketAddr>, BenchError> {
             let missing = found
                 .is_some_and(|found| found.error_code == ErrorCode::UnknownTopicOrPartition.code());
             if (missing || found.is_none()) && !created {
-                create(&mut connection, topic).await?;
+                create(&mut connection, target).await?;
                 created = true;
             } else {
                 tokio::time::sleep(STEP).await;
@@ -90,12 +92,14 @@ async fn all_lead(topic: &str, places: &[SocketAddr]) -> Result<bool, BenchError
     Ok(true)
 }
 
-async fn create(connection: &mut Connection, topic: &str) -> Result<(), BenchError> {
+async fn create(connection: &mut Connection, target: &Target) -> Result<(), BenchError> {
+    let flushed = CreatableTopicConfig { name: "flush.messages".into(), value: Some("1".into()) };
     let request = CreateTopicsRequest {
         topics: vec![CreatableTopic {
-            name: topic.into(),
-            num_partitions: 1,
+            name: target.topic.as_str().into(),
+            num_partitions: target.partitions,
             replication_factor: 1,
+            configs: target.flushed.then_some(flushed).into_iter().collect(),
             ..CreatableTopic::default()
         }],
         timeout_ms: 30_000,
