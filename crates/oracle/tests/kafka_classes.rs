@@ -6,13 +6,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says so by panicking")]
 
+mod kafka;
+
 use bytes::Bytes;
+use kafka::hex;
 use protocol::arbitrary::{Arbitrary, Random};
 use protocol::{Message, Writer};
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 const VALUES: u64 = 25;
 
@@ -62,43 +62,15 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn jars(release: &str) -> PathBuf {
-    let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka-peer");
-    let output = Command::new(peer).args(["jars", release]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().into()
-}
-
 /// One answer per case.
 fn rewrite(release: &str, cases: &[Case]) -> Vec<String> {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("java/Rewrite.java");
-    let mut classes: Vec<PathBuf> =
-        std::fs::read_dir(jars(release)).unwrap().map(|entry| entry.unwrap().path()).collect();
-    classes.sort();
-    let classes: Vec<String> = classes.iter().map(|path| path.display().to_string()).collect();
-    let mut java = Command::new("java")
-        .args(["-XX:+UseSerialGC", "-cp", &classes.join(":")])
-        .arg(program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = java.stdin.take().unwrap();
     let mut lines = String::new();
     for case in cases {
         let old = RENAMED.iter().find(|(new, _)| *new == case.name && release == "3.9.2");
         let name = old.map_or(case.name, |(_, old)| *old);
         lines.push_str(&format!("{name} {} {}\n", case.version, hex(&case.bytes)));
     }
-    let feeder = std::thread::spawn(move || input.write_all(lines.as_bytes()).unwrap());
-    let output = java.wait_with_output().unwrap();
-    feeder.join().unwrap();
-    assert!(output.status.success());
-    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    kafka::answers(release, "Rewrite.java", lines)
 }
 
 #[test]

@@ -39,7 +39,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("sim", &["model", "platform", "protocol", "coordination", "client", "broker"]),
     ("cli", &["broker", "client", "model", "platform", "protocol", "storage"]),
-    ("oracle", &["model", "protocol", "client", "platform"]),
+    ("oracle", &["model", "protocol", "client", "platform", "storage"]),
     ("bench", &["model", "protocol", "client", "platform"]),
     (
         "fuzz",

@@ -43,16 +43,9 @@ pub enum CleaningError {
     /// The disk failed or is full, or the log is damaged.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// One batch has more keys than fit in memory.
-    #[error(
-        "the batch at offset {offset} has more keys than the {keys} that fit in memory: raise log.cleaner.dedupe.buffer.size"
-    )]
-    TooManyKeys {
-        /// First offset that does not fit.
-        offset: Offset,
-        /// How many keys fit.
-        keys: usize,
-    },
+    /// Not a single key fits in memory.
+    #[error("the memory for keys takes none: raise log.cleaner.dedupe.buffer.size")]
+    NoRoomForKeys,
 }
 
 impl CleaningError {
@@ -65,7 +58,7 @@ impl CleaningError {
             Self::Log(LogError::Offline) => Consequence::Postponed,
             Self::Sync(_) | Self::Log(LogError::Disk(_)) => Consequence::Offline,
             Self::Log(LogError::Damaged { .. } | LogError::OutOfRange { .. })
-            | Self::TooManyKeys { .. } => Consequence::Uncleanable,
+            | Self::NoRoomForKeys => Consequence::Uncleanable,
         }
     }
 }
@@ -154,10 +147,7 @@ impl Cleaning {
         };
         cleaning.collect_keys(pace)?;
         if cleaning.end_offset <= state.first_dirty {
-            return Err(CleaningError::TooManyKeys {
-                offset: state.first_dirty,
-                keys: cleaning.keys.len(),
-            });
+            return Err(CleaningError::NoRoomForKeys);
         }
         cleaning.totals.keys = cleaning.keys.len();
         cleaning.group();
@@ -206,10 +196,11 @@ impl Cleaning {
             let position = position_of(segment, first_dirty).map_err(LogError::from)?;
             let mut batches = Batched::new(segment, position, self.buffers.io_bytes)?;
             while let Some(batch) = batches.next(pace)? {
-                if !collect(&batch, segment, first_dirty, &mut transactions, &mut self.keys)? {
+                let end = collect(&batch, segment, first_dirty, &mut transactions, &mut self.keys)?;
+                self.end_offset = self.end_offset.max(end.unwrap_or(next_offset(&batch)));
+                if end.is_some() {
                     return Ok(());
                 }
-                self.end_offset = self.end_offset.max(next_offset(&batch));
             }
             // Compaction may have left a gap.
             let next = self.view.segments[at + 1].base();
@@ -307,33 +298,36 @@ impl Cleaning {
     }
 }
 
-/// Takes a batch's keys; whether all of them fitted.
+/// Takes a batch's keys. If not all of them fitted, the offset after the last that did: as with Kafka a
+/// batch may have more keys than there is room for, and its other records wait for the next compaction.
 fn collect(
     batch: &Batch<'_>,
     segment: &SegmentView,
     first_dirty: Offset,
     transactions: &mut OpenTransactions,
     keys: &mut OffsetMap,
-) -> Result<bool, CleaningError> {
+) -> Result<Option<Offset>, CleaningError> {
     let damaged = |error: RecordsError| damaged(segment, batch, &error);
     if let Some(header) = batch.header() {
         if header.attributes.is_control() {
             transactions.marker(header, batch).map_err(damaged)?;
-            return Ok(true);
+            return Ok(None);
         }
         if transactions.batch(header) {
-            return Ok(true);
+            return Ok(None);
         }
     }
+    let mut end = first_dirty;
     for record in &batch.records(INFLATE_LIMIT).map_err(damaged)? {
         let record = record.map_err(damaged)?;
         let Some(key) = record.key.filter(|_| record.offset >= first_dirty) else { continue };
         if keys.is_full() {
-            return Ok(false);
+            return Ok(Some(end));
         }
         keys.put(key, record.offset);
+        end = Offset(record.offset.0.saturating_add(1));
     }
-    Ok(true)
+    Ok(None)
 }
 
 /// A pass through the segments that are rewritten.

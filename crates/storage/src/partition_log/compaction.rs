@@ -116,7 +116,7 @@ impl PartitionLog {
             CleaningError::Sync(error) | CleaningError::Log(error) => {
                 self.log_directory.disk_failed(&error);
             }
-            CleaningError::Interrupted | CleaningError::TooManyKeys { .. } => {}
+            CleaningError::Interrupted | CleaningError::NoRoomForKeys => {}
         }
     }
 

@@ -406,8 +406,24 @@ fn keys_that_do_not_fit_are_for_the_next_round() {
         put(log, "k", "v");
     }
     flush(log);
-    let error = try_compact(log, NOW, buffers, &mut Unpaced).unwrap_err();
-    assert!(matches!(error, CleaningError::TooManyKeys { offset: Offset(0), keys: 10 }));
+    // It ends in the middle of the batch, of which all is there for the next round.
+    try_compact(log, NOW, buffers, &mut Unpaced).unwrap();
+    assert_eq!(state_at(log, NOW).first_dirty, Offset(10));
+    let wanted = table(&records(log));
+    while state_at(log, NOW).is_due(0.0) {
+        try_compact(log, NOW, buffers, &mut Unpaced).unwrap();
+    }
+    assert_eq!(table(&records(log)), wanted);
+    assert_eq!(wanted.len(), 12);
+
+    append(log, keyed(RecordBatchBuilder::new(), &[("k0", Some("w"))]));
+    for _ in 0..4 {
+        put(log, "k", "v");
+    }
+    flush(log);
+    let none = CleaningBuffers { dedupe_bytes: 24, ..BUFFERS };
+    let error = try_compact(log, NOW, none, &mut Unpaced).unwrap_err();
+    assert!(matches!(error, CleaningError::NoRoomForKeys));
     assert_eq!(error.consequence(), Consequence::Uncleanable);
 }
 
