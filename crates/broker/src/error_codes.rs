@@ -51,7 +51,10 @@ pub(crate) fn coordinator_write(failure: &CoordinatorAppendFailure) -> WriteErro
         CoordinatorAppendFailure::Empty => WriteError::Other,
         CoordinatorAppendFailure::Append(failure) => match failure {
             AppendFailure::Refused(
-                Refusal::NotLeader | Refusal::FencedLeaderEpoch | Refusal::UnknownLeaderEpoch,
+                Refusal::NotLeader
+                | Refusal::Recovering
+                | Refusal::FencedLeaderEpoch
+                | Refusal::UnknownLeaderEpoch,
             )
             | AppendFailure::BeginningMissing(_)
             | AppendFailure::LeadershipLost => WriteError::NotLeader,
@@ -95,7 +98,8 @@ pub(crate) fn validation_error(kind: ValidationErrorKind) -> ErrorCode {
 
 pub(crate) fn refusal(refusal: Refusal) -> ErrorCode {
     match refusal {
-        Refusal::NotLeader => ErrorCode::NotLeaderOrFollower,
+        // Nobody leads it yet: every client looks for the leader again, and comes back.
+        Refusal::NotLeader | Refusal::Recovering => ErrorCode::NotLeaderOrFollower,
         Refusal::FencedLeaderEpoch => ErrorCode::FencedLeaderEpoch,
         Refusal::UnknownLeaderEpoch => ErrorCode::UnknownLeaderEpoch,
         Refusal::Offline => ErrorCode::KafkaStorageError,

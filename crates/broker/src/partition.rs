@@ -47,6 +47,7 @@ use crate::committer::Committer;
 use crate::lease::LeaderLease;
 use crate::log_troubles::LogTroubles;
 use crate::mover::Mover;
+use crate::recovery::Recovery;
 use crate::replica_fetcher::ReplicaFetchers;
 use crate::replication_throttle::ReplicationThrottle;
 pub(crate) use append::Effects;
@@ -62,7 +63,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use storage::{ClosedLog, LogDirectories, PartitionLog};
+use storage::{ClosedLog, LogDirectories, LogDirectory, PartitionLog};
 use watch::Subscription;
 
 /// What all partitions of a broker share.
@@ -84,6 +85,8 @@ pub(crate) struct Environment {
     pub(crate) lost_offsets: AtomicU64,
     /// Who moves logs between directories.
     pub(crate) mover: Mover,
+    /// Who recovers logs, if somebody does beside what is served.
+    pub(crate) recovery: Recovery,
     /// Where leaders propose changes of their ISR.
     pub(crate) proposals: Box<dyn IsrProposals>,
     /// Who fetches for followers.
@@ -152,7 +155,7 @@ pub(crate) struct Partition {
     trouble: trouble::Trouble,
     /// Whether it is on the committer's list, or about to be.
     flush_is_asked: AtomicBool,
-    /// Signalled when the last writer left, and when a flush, a swap or a compaction has ended.
+    /// Signalled when the last writer left, and when a flush, a swap, a compaction or a recovery has ended.
     writer_left: Condvar,
 }
 
@@ -186,6 +189,8 @@ struct State {
 enum Log {
     Closed(ClosedLog),
     Open(Box<PartitionLog>),
+    /// Being recovered, by a thread that does nothing else; it will be closed again.
+    Recovering(Arc<LogDirectory>),
     /// Taken away: the partition is stopped.
     Gone,
 }
@@ -215,6 +220,9 @@ pub(crate) enum Refusal {
     /// Its log cannot be used.
     #[error("the log's directory is offline")]
     Offline,
+    /// Its log was not closed by the last process, and is recovered before anything else.
+    #[error("the log is being recovered")]
+    Recovering,
 }
 
 /// A leader with its log.
@@ -259,6 +267,14 @@ impl Partition {
     /// Its name.
     pub(crate) fn topic_partition(&self) -> TopicPartition {
         TopicPartition { topic: self.topic.name.clone(), partition: self.index }
+    }
+
+    /// Waits until the log is not being recovered: whoever takes it away needs it.
+    fn await_recovery<'a>(&self, mut guard: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        while matches!(guard.log, Log::Recovering(_)) {
+            self.writer_left.wait(&mut guard);
+        }
+        guard
     }
 
     /// Waits until nothing is reserved, nobody writes and no segments are swapped.
@@ -363,7 +379,11 @@ impl State {
         partition: &Partition,
         now: Timestamp,
     ) -> Result<&mut PartitionLog, Refusal> {
-        if let Log::Closed(_) = &self.log {
+        if let Log::Closed(closed) = &self.log {
+            if partition.topic.environment.recovery.has_in_hand(closed) {
+                // It may take long, and this thread has others to serve.
+                return Err(Refusal::Recovering);
+            }
             let Log::Closed(closed) = std::mem::replace(&mut self.log, Log::Gone) else {
                 unreachable!("just seen");
             };
@@ -376,7 +396,11 @@ impl State {
                 }
             };
         }
-        self.log.opened_mut().ok_or(Refusal::Offline)
+        match &mut self.log {
+            Log::Open(log) => Ok(log),
+            Log::Recovering(_) => Err(Refusal::Recovering),
+            Log::Closed(_) | Log::Gone => Err(Refusal::Offline),
+        }
     }
 }
 
@@ -384,14 +408,14 @@ impl Log {
     fn opened(&self) -> Option<&PartitionLog> {
         match self {
             Self::Open(log) => Some(log),
-            Self::Closed(_) | Self::Gone => None,
+            Self::Closed(_) | Self::Recovering(_) | Self::Gone => None,
         }
     }
 
     fn opened_mut(&mut self) -> Option<&mut PartitionLog> {
         match self {
             Self::Open(log) => Some(log),
-            Self::Closed(_) | Self::Gone => None,
+            Self::Closed(_) | Self::Recovering(_) | Self::Gone => None,
         }
     }
 }

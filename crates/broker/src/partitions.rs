@@ -6,6 +6,8 @@
 
 use crate::partition::{Assignment, Environment, HostedTopic, OpenOrClosed, Partition};
 use crate::partition::{PartitionSettings, ReplicaSize, reopen};
+use crate::recovery::{Job, recover_all, time_consuming};
+use crate::server::Spawn;
 use arc_swap::ArcSwap;
 use metadata::ClusterImage;
 use model::{BrokerId, TopicId, TopicName, TopicPartition};
@@ -14,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use storage::{ClosedLog, LogDirectory, LogError, NewLog};
+use storage::{ClosedLog, LogConfig, LogDirectory, LogError, NewLog};
 use tracing::{info, warn};
 
 const SHARDS: usize = 128;
@@ -85,6 +87,52 @@ impl Partitions {
             by_name: Shards::default(),
             by_id: Shards::default(),
             unclaimed: Mutex::new(unclaimed),
+        }
+    }
+
+    /// Takes the logs out that are to be recovered before anybody can claim one: [`Partitions::recover`] puts them
+    /// back.
+    pub(crate) fn take_unrecovered(&self) -> Vec<Job<ClosedLog>> {
+        let mut jobs = Vec::new();
+        for logs in [&self.unclaimed, &self.copies] {
+            let mut logs = logs.lock();
+            let long: Vec<_> = logs
+                .iter()
+                .filter_map(|(name, log)| Some((name.clone(), time_consuming(log)?)))
+                .collect();
+            for (name, bytes) in long {
+                let log = logs.remove(&name).expect("just seen");
+                let directory = Arc::clone(log.directory());
+                jobs.push(Job { name: name.to_string(), directory, bytes, log });
+            }
+        }
+        jobs
+    }
+
+    /// Recovers `logs`; their settings are told by topic.
+    pub(crate) fn recover(
+        &self,
+        logs: Vec<Job<ClosedLog>>,
+        threads: usize,
+        spawn: Option<Spawn>,
+        settings: impl Fn(&TopicName) -> Arc<LogConfig> + Send + Sync + 'static,
+    ) {
+        let clock = Arc::clone(&self.environment.clock);
+        let recovered = Arc::new(Mutex::new(Vec::new()));
+        let (done, wall) = (Arc::clone(&recovered), Arc::clone(&clock));
+        let work = move |log: ClosedLog| {
+            let config = settings(&log.topic_partition().topic);
+            let (log, outcome) = log.recover(config, wall.timestamp());
+            if let Err(failure) = outcome {
+                let failure = &failure as &dyn std::error::Error;
+                warn!(partition = %log.topic_partition(), failure, "the log cannot be recovered now");
+            }
+            done.lock().push(log);
+        };
+        recover_all(logs, threads, &clock, spawn, work);
+        for log in std::mem::take(&mut *recovered.lock()) {
+            let logs = if log.is_future() { &self.copies } else { &self.unclaimed };
+            logs.lock().insert(log.topic_partition().clone(), log);
         }
     }
 

@@ -25,6 +25,7 @@ use crate::peers::Peers;
 use crate::producer_ids::{ProducerIdBlock, ProducerIdSource, ProducerIds};
 use crate::reactor::{Reactor, ReactorSettings, ReceiveBudget};
 use crate::readiness::Readiness;
+use crate::recovery::{Job, Recovery};
 use crate::refusals::Refusals;
 use crate::replica_fetcher::{FetcherSettings, ReplicaFetchers};
 use crate::replication_throttle::ReplicationThrottle;
@@ -38,7 +39,7 @@ use coordination::Store;
 use coordination::local::LocalStore;
 use coordination::zookeeper::{ZooKeeperConfig, ZooKeeperStore};
 use metadata::{BrokerImage, ClusterImage, Endpoint, SecurityProtocol};
-use model::{BrokerId, TopicId};
+use model::{BrokerId, TopicId, TopicName};
 use platform::clock::SystemClock;
 use platform::disk::RealDisk;
 use platform::random::SystemRandom;
@@ -52,7 +53,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use storage::{LogDirectories, LogDirectoriesConfig};
+use storage::{ClosedLog, LogDirectories, LogDirectoriesConfig};
 use tokio::sync::watch;
 use tracing::{debug, error, info, warn};
 
@@ -167,6 +168,8 @@ pub struct Server {
     janitor_stop: JanitorStop,
     committer: JoinHandle<()>,
     mover: JoinHandle<()>,
+    /// Where logs had to be recovered.
+    recovery: Option<JoinHandle<()>>,
     /// Unless `log.cleaner.enable=false`.
     cleaner: Option<JoinHandle<()>>,
     /// The store, if the broker started it.
@@ -290,7 +293,7 @@ impl Server {
         broker.readiness.when_ready(move || {
             told.send(()).ok();
         });
-        let server = Self {
+        let mut server = Self {
             broker,
             listeners,
             acceptor,
@@ -302,6 +305,7 @@ impl Server {
             janitor_stop,
             committer,
             mover,
+            recovery: None,
             cleaner,
             store,
             failure,
@@ -310,6 +314,8 @@ impl Server {
             server.kill();
             return Err(StartError::NoController);
         }
+        // What it is to recover is here by now.
+        server.recovery = start_recovery(&server.broker)?;
         for listener in &server.listeners {
             info!(
                 listener = %listener.name,
@@ -344,6 +350,7 @@ impl Server {
         let Self { broker, acceptor, acceptor_stop, reactors, reactor_ended, control, .. } = self;
         let (janitor, janitor_stop, committer) = (self.janitor, self.janitor_stop, self.committer);
         let (mover, cleaner, store) = (self.mover, self.cleaner, self.store);
+        broker.partitions.environment().recovery.stop();
         let deadline = broker.clock.now() + bound;
         control.handle.block_on(to_controller::hand_over(&broker, bound / 2));
         acceptor_stop.stop();
@@ -374,6 +381,7 @@ impl Server {
         }
         janitor_stop.stop();
         join(janitor);
+        self.recovery.into_iter().for_each(join);
         broker.partitions.environment().mover.stop();
         join(mover);
         broker.cleaners.stop();
@@ -403,6 +411,8 @@ impl Server {
         if let Some(store) = self.store {
             store.shut_down();
         }
+        broker.partitions.environment().recovery.stop();
+        self.recovery.into_iter().for_each(join);
         self.janitor_stop.stop();
         join(self.janitor);
         broker.partitions.environment().mover.stop();
@@ -438,6 +448,8 @@ pub(crate) async fn assemble(
     let network = config.network.clone();
     let proposer = IsrProposer::default();
     let start = Start { config: &config, environment: &environment, proposer: &proposer };
+    // Nobody else can serve what it does not yet.
+    let is_alone = matches!(&store, StoreChoice::Configured) && config.zookeeper.is_none();
     let (partitions, store, membership) = match (store, &config.zookeeper) {
         (StoreChoice::Shared(store), _) => {
             let (partitions, _, membership) = start.join(|| Ok(store)).await?;
@@ -452,6 +464,7 @@ pub(crate) async fn assemble(
             start.join_ensemble(store, &hosts.join(",")).await?
         }
     };
+    recover(&config, &partitions, &membership, &tasks, is_alone).await?;
     let itself = Arc::new(OnceLock::new());
     let producer_ids = ProducerIds::new(Box::new(ControllerIds {
         control: tasks.clone(),
@@ -500,6 +513,52 @@ pub(crate) async fn assemble(
         tasks.spawn(broker.peers.clone().run(Arc::downgrade(&broker)));
     }
     Ok(Assembled { broker, store, failure })
+}
+
+/// Has the logs recovered that need it: those of a broker of a cluster before it registers, those of one that is alone
+/// while it serves the others ([`start_recovery`]).
+async fn recover(
+    config: &BrokerConfig,
+    partitions: &Partitions,
+    membership: &Membership,
+    tasks: &Tasks,
+    is_alone: bool,
+) -> Result<(), StartError> {
+    if is_alone {
+        partitions.environment().recovery.expect();
+        return Ok(());
+    }
+    let logs = partitions.take_unrecovered();
+    if logs.is_empty() {
+        return Ok(());
+    }
+    let topic = |job: &Job<ClosedLog>| job.log.topic_partition().topic.clone();
+    let topics: Vec<_> = logs.iter().map(topic).collect::<BTreeSet<_>>().into_iter().collect();
+    let reader = membership.config_reader();
+    let configs = reader.topics(&topics).await.map_err(ControllerError::from)?;
+    let id = partitions.environment().broker_id;
+    let dynamic = reader.broker(id).await.map_err(ControllerError::from)?;
+    // What cannot be used of them is told when the broker goes by them.
+    let (config, _) = config.with_dynamic(&dynamic.all, &dynamic.own);
+    let log_config = |own| Arc::new(config.topic_config(own).log);
+    let by_topic: HashMap<_, _> = topics.into_iter().zip(configs.iter().map(log_config)).collect();
+    let default = log_config(&BTreeMap::new());
+    let settings = move |topic: &TopicName| Arc::clone(by_topic.get(topic).unwrap_or(&default));
+    // A simulator has one thread.
+    let spawn = matches!(tasks, Tasks::Tokio(_)).then_some(spawn as Spawn);
+    partitions.recover(logs, config.log.recovery_threads_per_directory, spawn, settings);
+    Ok(())
+}
+
+/// Starts the thread that sees to it that logs are recovered while others are served, if there is something to recover.
+fn start_recovery(broker: &Arc<Broker>) -> io::Result<Option<JoinHandle<()>>> {
+    let recovery = broker.partitions.environment().recovery.clone();
+    if !recovery.is_under_way() {
+        return Ok(None);
+    }
+    let threads = broker.config.load().log.recovery_threads_per_directory;
+    let (partitions, clock) = (broker.partitions.all(), Arc::clone(&broker.clock));
+    spawn("recovery", move || recovery.run(partitions, threads, &clock, spawn)).map(Some)
 }
 
 /// Brings `broker` to where a crash would leave it, once nothing of it runs any more: no log is closed, and
@@ -552,6 +611,7 @@ fn open_partitions(
         troubles: LogTroubles::default(),
         lost_offsets: AtomicU64::new(0),
         mover: Mover::default(),
+        recovery: Recovery::default(),
         proposals: Box::new(proposer.clone()),
         fetchers: ReplicaFetchers::new(FetcherSettings {
             broker_id,

@@ -45,7 +45,9 @@ pub use epoch_record::{EpochRecord, NoEpochRecord};
 pub use handle::ControllerHandle;
 pub use import::{ImportError, Imported, ImportedTopic};
 pub use known_cluster::{KnownCluster, KnownPartition, KnownTopic};
-pub use membership::{ClusterView, ConfigReader, ControllerError, ControllerSettings, Membership};
+pub use membership::{
+    BrokerConfigs, ClusterView, ConfigReader, ControllerError, ControllerSettings, Membership,
+};
 pub use membership::{RegistrationListener, SessionReader, Surroundings};
 pub use metadata_copy::{Copied, CopyError, MetadataCopy, MetadataNode};
 pub use out_of_sync::{Cause, Departure, OutOfSync};

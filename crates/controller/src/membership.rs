@@ -322,6 +322,15 @@ impl SessionReader {
     }
 }
 
+/// Dynamic settings of a broker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BrokerConfigs {
+    /// Those of all brokers.
+    pub all: BTreeMap<String, String>,
+    /// Its own, which go before.
+    pub own: BTreeMap<String, String>,
+}
+
 /// Reads dynamic settings from the store, and since when it has partitions.
 #[derive(Clone, Debug)]
 pub struct ConfigReader {
@@ -350,6 +359,17 @@ impl ConfigReader {
             }
         }
         read_configs(&session, &entities).await
+    }
+
+    /// The settings that were set on all brokers, and those that were set on broker `id` alone.
+    ///
+    /// # Errors
+    /// Why the store did not answer.
+    pub async fn broker(&self, id: BrokerId) -> Result<BrokerConfigs, StoreError> {
+        let entities = [ConfigEntity::AllBrokers, ConfigEntity::Broker(id)];
+        let mut configs = read_configs(&self.session(), &entities).await?.into_iter();
+        let mut next = || configs.next().unwrap_or_default();
+        Ok(BrokerConfigs { all: next(), own: next() })
     }
 
     /// When each of `partitions` got its state, in order, counted as broker epochs are: a registration with

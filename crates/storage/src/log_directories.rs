@@ -298,7 +298,8 @@ impl LogDirectory {
         lock(&self.settled).remove(&(entry.name.clone(), entry.is_future()));
     }
 
-    fn sync_settled(&self) -> Result<(), DiskError> {
+    /// Takes the directory offline if that fails.
+    fn sync_settled(&self) {
         let settled = std::mem::take(&mut *lock(&self.settled));
         let sync = || {
             if settled.len() > SYNCED_ONE_BY_ONE {
@@ -306,12 +307,13 @@ impl LogDirectory {
             }
             settled.values().try_for_each(|settled| settled.work.run())
         };
-        sync().map_err(DiskError::at("sync", &self.path))?;
+        if let Err(failure) = sync().map_err(DiskError::at("sync", &self.path)) {
+            return self.disk_failed(&LogError::Disk(failure));
+        }
         for Settled { entry, work } in settled.values() {
             entry.set_recovery_point(entry.recovery_point().max(work.up_to));
             entry.set_stopped(Stopped::Clean);
         }
-        Ok(())
     }
 
     pub(crate) fn write_recovery_points(&self) -> Result<(), DiskError> {
@@ -1121,7 +1123,10 @@ impl LogDirectory {
     }
 
     fn close(&self, broker_epoch: Option<i64>) -> Result<(), DiskError> {
-        self.sync_settled()?;
+        self.sync_settled();
+        if self.is_offline() {
+            return Ok(());
+        }
         self.write_recovery_points()?;
         self.write_log_starts()?;
         self.write_high_watermarks()?;

@@ -35,6 +35,7 @@ pub use compaction::SwappedFiles;
 use model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, Timestamp};
 use model::{TopicId, TopicPartition};
 use platform::disk::OpenOptions;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +71,49 @@ impl ClosedLog {
     #[must_use]
     pub fn needs_recovery(&self) -> bool {
         self.entry.stopped() == Stopped::Unclean
+    }
+
+    /// How many bytes of it recovery has to read, about: its segments from the recovery point on.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn unrecovered_bytes(&self) -> Result<u64, LogError> {
+        let disk = self.log_directory.disk();
+        let path = self.log_directory.path().join(self.entry.directory_name());
+        let names = disk.list(&path).map_err(DiskError::at("list", &path))?;
+        let mut segments = BTreeMap::new();
+        for name in names.into_iter().filter(|name| name.extension().is_some_and(|e| e == "log")) {
+            let base = name.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+            segments.insert(Offset(base.unwrap_or(0)), name);
+        }
+        let point = self.entry.recovery_point();
+        let ends = segments.keys().skip(1).copied().map(Some).chain([None]);
+        let mut bytes = 0;
+        for (name, end) in segments.values().zip(ends) {
+            if end.is_none_or(|end| end >= point) {
+                let file = path.join(name);
+                bytes += disk.metadata(&file).map_err(DiskError::at("look at", &file))?.len;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Recovers the log if the last stop was unclean, and leaves it as a clean stop does, but for being synced:
+    /// [`LogDirectories::close`] does that. The log is closed again in any case.
+    ///
+    /// [`LogDirectories::close`]: crate::LogDirectories::close
+    pub fn recover(self, config: Arc<LogConfig>, now: Timestamp) -> (Self, Result<(), LogError>) {
+        if !self.needs_recovery() {
+            return (self, Ok(()));
+        }
+        let again =
+            Self { entry: Arc::clone(&self.entry), log_directory: Arc::clone(&self.log_directory) };
+        match self.open(config, now).map(PartitionLog::close) {
+            Ok(Ok(closed)) => (closed, Ok(())),
+            // Its files could not be completed: it is recovered again when it is needed.
+            Ok(Err(error)) => (again, Err(error)),
+            Err((closed, error)) => (closed, Err(error)),
+        }
     }
 
     /// Size of its segments in bytes.

@@ -139,7 +139,7 @@ impl Partition {
         let mut guard = self.state.lock();
         let begun = match &mut guard.log {
             Log::Open(log) => log.begin_swap(group),
-            Log::Closed(_) | Log::Gone => Err(group),
+            Log::Closed(_) | Log::Recovering(_) | Log::Gone => Err(group),
         };
         let mut swap = match begun {
             Ok(swap) => swap,

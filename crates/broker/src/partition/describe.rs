@@ -284,7 +284,8 @@ impl Partition {
                 bytes: log.size_bytes().ok()?,
                 offset_lag: 0,
             }),
-            Log::Gone => None,
+            // It changes, and nobody waits for long.
+            Log::Recovering(_) | Log::Gone => None,
         }
     }
 }

@@ -71,7 +71,7 @@ impl Partition {
                 log_end_offset: log.log_end_offset(),
                 epochs: log.epoch_starts().to_vec(),
             }),
-            Log::Closed(_) | Log::Gone => None,
+            Log::Closed(_) | Log::Recovering(_) | Log::Gone => None,
         };
         ReplicaView { role, leader_epoch, partition_epoch, isr, log }
     }

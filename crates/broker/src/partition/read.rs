@@ -308,7 +308,7 @@ impl Partition {
                     }
                 }
                 // An appointed leader was read just before, which opens its log: it failed.
-                (true, Log::Closed(_) | Log::Gone) | (false, _) => {
+                (true, Log::Closed(_) | Log::Recovering(_) | Log::Gone) | (false, _) => {
                     effects.wake(subscription.tell(News::Urgent));
                 }
             }

@@ -97,6 +97,7 @@ impl Partition {
         let current = match &state.log {
             Log::Open(log) => Arc::clone(log.directory()),
             Log::Closed(log) => Arc::clone(log.directory()),
+            Log::Recovering(directory) => Arc::clone(directory),
             Log::Gone => return Err(MoveRefusal::NotHere),
         };
         let is_there = Arc::ptr_eq(&current, to);
@@ -249,7 +250,9 @@ impl Partition {
         let next = state.moving.take()?.next?;
         match state.log {
             Log::Gone => None,
-            Log::Open(_) | Log::Closed(_) => self.begin_move(state, &next, now).ok(),
+            Log::Open(_) | Log::Closed(_) | Log::Recovering(_) => {
+                self.begin_move(state, &next, now).ok()
+            }
         }
     }
 }

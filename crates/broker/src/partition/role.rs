@@ -313,7 +313,8 @@ impl Partition {
         let mut effects = Effects::default();
         self.topic.environment.fetchers.leave(self);
         let log = {
-            let mut state = self.quiesce(self.end_cleaning(self.state.lock()));
+            let state = self.await_recovery(self.end_cleaning(self.state.lock()));
+            let mut state = self.quiesce(state);
             state.role = Role::Unassigned;
             state.give_up_waits(&mut effects);
             state.give_up_flushes(&mut effects);
@@ -322,6 +323,7 @@ impl Partition {
             match std::mem::replace(&mut state.log, Log::Gone) {
                 Log::Open(log) => Some(OpenOrClosed::Open(log)),
                 Log::Closed(log) => Some(OpenOrClosed::Closed(log)),
+                Log::Recovering(_) => unreachable!("{self}: it was waited for"),
                 Log::Gone => None,
             }
         };

@@ -69,6 +69,7 @@ impl World {
             troubles: crate::log_troubles::LogTroubles::default(),
             lost_offsets: std::sync::atomic::AtomicU64::new(0),
             mover: Mover::default(),
+            recovery: Recovery::default(),
             proposals: Box::new(Proposals(Arc::clone(&proposals))),
             fetchers: ReplicaFetchers::new(FetcherSettings {
                 broker_id: BrokerId(0),
@@ -240,13 +241,22 @@ fn batch() -> Bytes {
     idempotent(-1, -1)
 }
 
+/// A third of what recovery leaves to threads, and some more.
+fn large(producer: i64, sequence: i32) -> Bytes {
+    with_value(producer, sequence, &vec![b'v'; 400_000])
+}
+
 fn idempotent(producer: i64, sequence: i32) -> Bytes {
+    with_value(producer, sequence, &[b'v'; 200])
+}
+
+fn with_value(producer: i64, sequence: i32, value: &[u8]) -> Bytes {
     let mut builder = RecordBatchBuilder::new();
     if producer >= 0 {
         builder =
             builder.producer(ProducerId(producer), ProducerEpoch(0), Some(Sequence(sequence)));
     }
-    builder.append(Some(Timestamp(1_000_000)), Some(b"k"), Some(&[b'v'; 200])).unwrap();
+    builder.append(Some(Timestamp(1_000_000)), Some(b"k"), Some(value)).unwrap();
     builder.build().unwrap()
 }
 
@@ -583,6 +593,56 @@ fn flush_messages_holds_the_answer_until_the_flush() {
         after.lead(&[0], &[0], 1, &[]);
         assert_eq!(after.contents().len(), 1);
     }
+}
+
+#[test]
+fn a_partition_has_no_leader_until_its_log_is_recovered() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[]);
+    for sequence in 0..3 {
+        assert!(world.append(&large(1, sequence), true).offset().is_some());
+    }
+    let again = world.restarted();
+    let recovery = again.partitions.environment().recovery.clone();
+    recovery.expect();
+    again.lead(&[0], &[0], 1, &[]);
+    let partition = again.partition();
+    let refused = |recorder: Arc<Recorder>| {
+        assert_eq!(recorder.failure().as_deref(), Some("Refused(Recovering)"));
+        let failure = AppendFailure::Refused(Refusal::Recovering);
+        let code = crate::error_codes::append_failure(&failure);
+        assert_eq!(code, protocol::ErrorCode::NotLeaderOrFollower, "clients come back");
+    };
+    refused(again.append(&idempotent(1, 3), true));
+    assert!(partition.end_of_epoch(Timestamp(0), None, LeaderEpoch(0)).is_err());
+    partition.apply_retention(again.clock.timestamp());
+    // While a thread is at it.
+    let log = {
+        let mut state = partition.state.lock();
+        let Log::Closed(log) = &state.log else { panic!("{:?}", state.log) };
+        let directory = Arc::clone(log.directory());
+        std::mem::replace(&mut state.log, Log::Recovering(directory))
+    };
+    refused(again.append(&idempotent(1, 3), true));
+    assert!(partition.log_directory().is_some(), "it is known where it is");
+    partition.state.lock().log = log;
+    // The others are not there yet, and it is.
+    partition.recover();
+    assert!(recovery.is_under_way());
+    assert_eq!(again.append(&large(1, 0), true).offset(), Some(0), "a retry is known");
+    assert_eq!(again.append(&idempotent(1, 3), true).offset(), Some(3));
+}
+
+#[test]
+fn a_log_with_little_to_read_is_recovered_by_whoever_needs_it() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[]);
+    world.append(&idempotent(1, 0), true);
+    let again = world.restarted();
+    again.partitions.environment().recovery.expect();
+    again.lead(&[0], &[0], 1, &[]);
+    assert!(again.partition().unrecovered().is_none(), "not worth a thread");
+    assert_eq!(again.append(&idempotent(1, 1), true).offset(), Some(1));
 }
 
 /// What was seen: the log was offline, so there was nothing to flush, and that counted as flushed.

@@ -64,6 +64,7 @@ impl Partition {
         match &self.state.lock().log {
             Log::Open(log) => Some(Arc::clone(log.directory())),
             Log::Closed(log) => Some(Arc::clone(log.directory())),
+            Log::Recovering(directory) => Some(Arc::clone(directory)),
             Log::Gone => None,
         }
     }

@@ -2,6 +2,7 @@
 
 use super::append::Effects;
 use super::{Log, Partition};
+use crate::recovery::time_consuming;
 use model::{Offset, Timestamp};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ impl Partition {
                     return;
                 }
                 Log::Closed(_) => true,
-                Log::Gone => return,
+                Log::Recovering(_) | Log::Gone => return,
             };
             // Compaction would have worked for nothing; it removes what is too old when it has ended.
             if state.cleaning.is_some() {
@@ -52,6 +53,34 @@ impl Partition {
             state.retention_due = Some(Timestamp(now.0.saturating_add(wait)));
         }
         effects.fire();
+    }
+
+    /// Where the log is and how many bytes of it have to be read, if recovering it takes long.
+    pub(crate) fn unrecovered(&self) -> Option<(Arc<LogDirectory>, u64)> {
+        let state = self.state.lock();
+        let Log::Closed(log) = &state.log else { return None };
+        Some((Arc::clone(log.directory()), time_consuming(log)?))
+    }
+
+    /// Recovers the log, if it has to be; others are refused meanwhile.
+    pub(crate) fn recover(&self) {
+        let closed = {
+            let mut state = self.state.lock();
+            let directory = match &state.log {
+                Log::Closed(log) if log.needs_recovery() => Arc::clone(log.directory()),
+                Log::Closed(_) | Log::Open(_) | Log::Recovering(_) | Log::Gone => return,
+            };
+            let log = std::mem::replace(&mut state.log, Log::Recovering(directory));
+            let Log::Closed(closed) = log else { unreachable!("just seen") };
+            closed
+        };
+        let config = Arc::clone(&self.topic.settings.load().log);
+        let (closed, outcome) = closed.recover(config, self.topic.environment.clock.timestamp());
+        self.state.lock().log = Log::Closed(closed);
+        self.writer_left.notify_all();
+        if let Err(failure) = outcome {
+            self.storage_failed(&failure);
+        }
     }
 
     /// Forgets producers that have been silent for too long.

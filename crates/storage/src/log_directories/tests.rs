@@ -470,3 +470,75 @@ fn a_directory_that_lost_logs_or_cannot_be_used_says_so_at_once() {
     disk.rename(&gone, Path::new("/elsewhere")).unwrap();
     assert!(start(&disk.copy(), &["/a", "/b"]).0.may_lack_logs());
 }
+
+/// What was seen in Kafka (KAFKA-15375 and its like): logs that are not loaded yet vanish from a checkpoint that is
+/// written meanwhile, or lose what it said of them.
+#[test]
+fn a_checkpoint_that_is_written_during_recovery_says_what_it_said() {
+    const FILES: [&str; 3] = [
+        "/a/recovery-point-offset-checkpoint",
+        "/a/log-start-offset-checkpoint",
+        "/a/replication-offset-checkpoint",
+    ];
+    let disk = MemoryDisk::new();
+    let (directories, _) = start(&disk, &["/a"]);
+    directories.set_cluster_id("c").unwrap();
+    for topic in ["read", "unread"] {
+        let mut log = create(&directories, topic, 0);
+        for _ in 0..5 {
+            append(&mut log, b"x").unwrap();
+        }
+        let work = log.begin_flush().unwrap();
+        let outcome = work.run();
+        log.finish_flush(work, outcome).unwrap();
+        log.delete_records_before(Offset(2)).unwrap();
+        append(&mut log, b"y").unwrap();
+    }
+    directories.write_checkpoints();
+    directories.write_high_watermarks();
+    let mut killed = disk.copy();
+    let said = FILES.map(|file| text(&killed, file).unwrap());
+    assert!(said.iter().all(|text| text.contains("unread 0 ")), "{said:?}");
+    // Each start recovers one log only, writes everything, and is killed.
+    for _ in 0..3 {
+        let (again, logs) = start(&killed, &["/a"]);
+        let log = logs.into_iter().find(|log| &*log.topic_partition().topic == "read").unwrap();
+        assert!(log.unrecovered_bytes().unwrap() > 0);
+        let (log, outcome) = log.recover(Arc::default(), NOW);
+        outcome.unwrap();
+        assert!(!log.needs_recovery());
+        again.write_checkpoints();
+        again.write_high_watermarks();
+        assert_eq!(FILES.map(|file| text(&killed, file).unwrap()), said);
+        killed = killed.copy();
+    }
+    // What a clean stop says of a log that was never recovered is that there is none.
+    let (again, logs) = start(&killed, &["/a"]);
+    drop(logs);
+    again.close(None);
+    assert_eq!(text(&killed, "/a/.kafka_cleanshutdown"), None);
+}
+
+#[test]
+fn a_recovered_log_is_what_a_clean_stop_leaves_once_it_is_synced() {
+    let disk = MemoryDisk::new();
+    let (directories, _) = start(&disk, &["/a"]);
+    directories.set_cluster_id("c").unwrap();
+    let mut log = create(&directories, "t", 0);
+    for _ in 0..3 {
+        append(&mut log, b"x").unwrap();
+    }
+    let killed = disk.copy();
+    let (again, mut logs) = start(&killed, &["/a"]);
+    let (log, outcome) = logs.remove(0).recover(Arc::default(), NOW);
+    outcome.unwrap();
+    // It is opened without being read again, and is not taken for durable.
+    let log = log.open(Arc::default(), NOW).unwrap();
+    assert_eq!((log.log_end_offset(), log.durable_offset()), (Offset(3), Offset(0)));
+    log.close().unwrap();
+    again.close(None);
+    let (_, logs) = start(&killed.crash(1), &["/a"]);
+    assert!(!logs[0].needs_recovery(), "everything was synced");
+    let log = logs.into_iter().next().unwrap().open(Arc::default(), NOW).unwrap();
+    assert_eq!((log.log_end_offset(), log.durable_offset()), (Offset(3), Offset(3)));
+}

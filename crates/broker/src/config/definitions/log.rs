@@ -136,8 +136,8 @@ pub(super) const AREA: Area = Area {
         /// Whether a new segment takes its whole size on disk at once.
         "log.preallocate": Boolean = Some("false"), Any, Medium, ClusterWide, Honoured;
 
-        /// Threads per log directory that open logs at start and close them at stop. Here logs are opened when needed.
-        "num.recovery.threads.per.data.dir": Int = Some("1"), AtLeast(1), High, ClusterWide, Inert;
+        /// Threads per log directory that recover logs at a start after a broker that was not stopped cleanly.
+        "num.recovery.threads.per.data.dir": Int = Some("1"), AtLeast(1), High, ClusterWide, Honoured;
 
         /// Replicas that must be in sync for a write with `acks=all` to be accepted.
         "min.insync.replicas": Int = Some("1"), AtLeast(1), High, ClusterWide, Honoured;

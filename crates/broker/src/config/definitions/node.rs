@@ -22,7 +22,7 @@ pub(super) const AREA: Area = Area {
         /// id.
         "broker.id": Int = Some("-1"), Any, High, ReadOnly, Honoured;
 
-        /// Threads for Kafka's housekeeping. Here one janitor and one committer thread do it.
+        /// Threads for Kafka's housekeeping. Here one janitor and the committers do it.
         "background.threads": Int = Some("10"), AtLeast(1), High, ClusterWide, Inert;
 
         /// How long a request to another broker may take before it is retried or fails.

@@ -20,6 +20,8 @@ pub struct LogSettings {
     pub retention_check_interval: Duration,
     /// `log.initial.task.delay.ms`: from start to the first of these rounds.
     pub initial_task_delay: Duration,
+    /// `num.recovery.threads.per.data.dir`
+    pub recovery_threads_per_directory: usize,
     /// `log.dir.failure.timeout.ms`
     pub directory_failure_timeout: Duration,
     /// The compaction settings.
@@ -69,6 +71,7 @@ impl LogSettings {
                 .millis("log.flush.start.offset.checkpoint.interval.ms"),
             retention_check_interval: values.millis("log.retention.check.interval.ms"),
             initial_task_delay: values.millis("log.initial.task.delay.ms"),
+            recovery_threads_per_directory: values.size("num.recovery.threads.per.data.dir"),
             directory_failure_timeout: values.millis("log.dir.failure.timeout.ms"),
             cleaner: CleanerSettings {
                 enabled: values.boolean("log.cleaner.enable"),
