@@ -173,6 +173,7 @@ impl Printer {
                 | FileKind::TimeIndex
                 | FileKind::TransactionIndex
                 | FileKind::ProducerSnapshot
+                | FileKind::Checksums
         );
         let (path, kind) = (path.display(), kind.name());
         if self.json {
@@ -488,6 +489,12 @@ fn item_json(item: &Item<'_>) -> Value {
                 "last_stable_offset": last_stable_offset.0,
             })
         }
+        Item::Part { from, known } => json!({
+            "type": "part",
+            "from": from,
+            "first_batch": known.and_then(|(first, _)| first),
+            "heads": known.map(|(_, heads)| format!("{heads:016x}")),
+        }),
         Item::Producer(producer) => json!({
             "type": "producer",
             "producer_id": producer.producer_id,
@@ -524,6 +531,11 @@ fn item_text(item: &Item<'_>) -> String {
             format!(
                 "aborted {first_offset}..{last_offset} producer {producer_id} last stable offset {last_stable_offset} version {version}"
             )
+        }
+        Item::Part { from, known: None } => format!("from {from} nothing known"),
+        Item::Part { from, known: Some((None, _)) } => format!("from {from} no batch starts"),
+        Item::Part { from, known: Some((Some(first), heads)) } => {
+            format!("from {from} first batch {first} heads {heads:016x}")
         }
         Item::Producer(producer) => format!(
             "producer {} epoch {} last sequence {} last offset {} offset delta {} timestamp {} coordinator epoch {} transaction from {}",

@@ -33,12 +33,13 @@ impl fmt::Display for Label {
     }
 }
 
-const CLASSES: [&str; 14] = [
+const CLASSES: [&str; 15] = [
     "log",
     "index",
     "timeindex",
     "txnindex",
     "snapshot",
+    "checksums",
     "leader-epoch-checkpoint",
     "partition.metadata",
     "recovery-point-offset-checkpoint",
@@ -504,6 +505,10 @@ impl File for RecordingFile {
 
     fn set_modified(&self, _: Timestamp) -> io::Result<()> {
         self.disk.lock().try_attempt()
+    }
+
+    fn is_cached(&self, _: u64, _: u64) -> bool {
+        true
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -180,6 +180,10 @@ pub trait File: Debug + Send + Sync {
     /// The descriptor for `sendfile`, where there is one.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
+    /// Whether these bytes are in memory, so that reading them does not reach for the disk; true where the system does
+    /// not tell.
+    fn is_cached(&self, position: u64, len: u64) -> bool;
+
     /// Fills `buffer` from `position`.
     ///
     /// # Errors

@@ -1,4 +1,6 @@
-//! Memory that the process holds and does not use.
+//! Memory: what the process holds and does not use, and what the system keeps of files.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// From this size on a block is mapped by itself, and goes back to the system when it is freed.
 ///
@@ -34,5 +36,31 @@ pub fn return_unused() {
     // SAFETY: takes no pointers, may be called at any time from any thread.
     unsafe {
         libc::malloc_trim(0);
+    }
+}
+
+/// Whether the system has these bytes of a file in memory; true where it does not tell (before Linux 6.5).
+pub(crate) fn is_cached(file: BorrowedFd<'_>, position: u64, len: u64) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        const PAGE: u64 = 4096;
+        /// The same on all architectures that Rust's standard library is built for.
+        const CACHESTAT: libc::c_long = 451;
+        // `struct cachestat_range`; `struct cachestat`, whose first field counts pages in memory.
+        let range = [position, len];
+        let mut found = [0_u64; 5];
+        #[expect(unsafe_code, reason = "rustix does not have this call")]
+        // SAFETY: both arrays have the layout of the structures that the call reads and writes, and outlive it; a
+        // system that does not know the call refuses it.
+        let outcome = unsafe {
+            libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), found.as_mut_ptr(), 0_u32)
+        };
+        let pages = (position + len).div_ceil(PAGE) - position / PAGE;
+        outcome != 0 || found[0] >= pages
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file.as_raw_fd(), position, len);
+        true
     }
 }

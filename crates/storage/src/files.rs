@@ -1,5 +1,6 @@
 //! Open files, shared by all logs under one limit, and the files of one segment.
 
+use crate::checksums::Checksums;
 use crate::error::DiskError;
 use model::Offset;
 use platform::disk::OpenOptions;
@@ -113,11 +114,13 @@ impl Ring {
 pub(crate) struct PartitionDirectory {
     pub(crate) cache: Arc<FileCache>,
     path: RwLock<Arc<Path>>,
+    /// Nobody else has opened the log directory since this broker last stopped there.
+    pub(crate) is_ours: bool,
 }
 
 impl PartitionDirectory {
     pub(crate) fn new(cache: Arc<FileCache>, path: &Path) -> Self {
-        Self { cache, path: RwLock::new(path.into()) }
+        Self { cache, path: RwLock::new(path.into()), is_ours: false }
     }
 
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
@@ -150,11 +153,13 @@ pub(crate) enum Kind {
     OffsetIndex,
     TimeIndex,
     TransactionIndex,
+    /// Of what the checksums of batches leave out; a hint.
+    Checksums,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Log, Self::OffsetIndex, Self::TimeIndex, Self::TransactionIndex];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Log, Self::OffsetIndex, Self::TimeIndex, Self::TransactionIndex, Self::Checksums];
 
     pub(crate) fn extension(self) -> &'static str {
         match self {
@@ -162,6 +167,7 @@ impl Kind {
             Self::OffsetIndex => "index",
             Self::TimeIndex => "timeindex",
             Self::TransactionIndex => "txnindex",
+            Self::Checksums => "checksums",
         }
     }
 }
@@ -202,7 +208,8 @@ impl Suffix {
 pub(crate) struct SegmentFiles {
     pub(crate) directory: Arc<PartitionDirectory>,
     pub(crate) base: Offset,
-    slots: [Mutex<Slot>; 4],
+    slots: [Mutex<Slot>; Kind::ALL.len()],
+    pub(crate) checksums: Checksums,
 }
 
 #[derive(Debug, Default)]
@@ -213,13 +220,14 @@ struct Slot {
 
 impl SegmentFiles {
     pub(crate) fn new(directory: Arc<PartitionDirectory>, base: Offset) -> Self {
-        Self { directory, base, slots: Default::default() }
+        Self { directory, base, slots: Default::default(), checksums: Checksums::default() }
     }
 
     /// Files that compaction writes.
     pub(crate) fn cleaned(directory: Arc<PartitionDirectory>, base: Offset) -> Self {
-        let slot = || Mutex::new(Slot { suffix: Suffix::Cleaned, ..Slot::default() });
-        Self { directory, base, slots: [slot(), slot(), slot(), slot()] }
+        let slot = |_| Mutex::new(Slot { suffix: Suffix::Cleaned, ..Slot::default() });
+        let slots = std::array::from_fn(slot);
+        Self { directory, base, slots, checksums: Checksums::default() }
     }
 
     pub(crate) fn path(&self, kind: Kind) -> PathBuf {
@@ -288,10 +296,13 @@ impl SegmentFiles {
 
     /// Closes what the cache keeps open; who uses a file keeps it.
     pub(crate) fn close(&self) {
-        for slot in &self.slots {
-            if let Some(file) = std::mem::take(&mut lock(slot).open).upgrade() {
-                self.directory.cache.forget(&file);
-            }
+        Kind::ALL.into_iter().for_each(|kind| self.close_kind(kind));
+    }
+
+    /// Closes one of them, so that it is opened by its name next time.
+    pub(crate) fn close_kind(&self, kind: Kind) {
+        if let Some(file) = std::mem::take(&mut lock(&self.slots[kind as usize]).open).upgrade() {
+            self.directory.cache.forget(&file);
         }
     }
 }

@@ -47,7 +47,7 @@ impl FlushWork {
         for segment in &self.segments {
             let kinds = Kind::ALL.into_iter().filter(|kind| match kind {
                 Kind::Log => true,
-                Kind::OffsetIndex | Kind::TimeIndex => segment.with_indexes,
+                Kind::OffsetIndex | Kind::TimeIndex | Kind::Checksums => segment.with_indexes,
                 Kind::TransactionIndex => segment.with_transactions,
             });
             for kind in kinds {

@@ -14,10 +14,12 @@
 //!   a crash behind what came instead, and fit.
 //! - A sync of a file does not make its name durable, nor one of a directory that of the directory; names come
 //!   back in any order.
+//! - A segment's bytes are looked at when they come from the disk for the first time; what is damaged is never served.
 //! - Files may outlive their names: a reader keeps the file that it was given.
 
 mod append;
 mod checkpoint;
+mod checksums;
 mod compaction;
 mod continuity;
 mod deletions;

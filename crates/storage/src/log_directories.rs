@@ -141,6 +141,8 @@ pub struct LogDirectory {
     headroom: Headroom,
     /// Given up when the directory goes offline or is closed.
     lock: Mutex<Option<Box<dyn Lock>>>,
+    /// Whether this broker's kind was the last to stop here, cleanly: nobody else has opened it since.
+    stopped_by_us: AtomicBool,
     meta: Mutex<MetaProperties>,
     logs: Mutex<Logs>,
     /// What was written of logs that were closed since the start, and is not synced.
@@ -174,6 +176,11 @@ impl LogDirectory {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether nobody else has opened it since this broker's kind last stopped there.
+    pub(crate) fn was_stopped_by_us(&self) -> bool {
+        self.stopped_by_us.load(Ordering::Relaxed)
     }
 
     /// Whether it takes no more appends because its disk failed.
@@ -457,6 +464,7 @@ impl LogDirectories {
                     offline: AtomicBool::new(false),
                     headroom: Headroom::new(config.disk_reserve_bytes),
                     lock: Mutex::default(),
+                    stopped_by_us: AtomicBool::new(false),
                     meta: Mutex::default(),
                     logs: Mutex::default(),
                     settled: Mutex::default(),
@@ -1119,6 +1127,7 @@ impl LogDirectory {
         let Some(content) = checkpoint::read_file(disk, &path)? else { return Ok(None) };
         disk.remove_file(&path).map_err(DiskError::at("remove", &path))?;
         disk.sync_directory(&self.path).map_err(DiskError::at("sync", &self.path))?;
+        self.stopped_by_us.store(is_own_marker(&content), Ordering::Relaxed);
         Ok(Some(parse_marker(&content)))
     }
 
@@ -1135,10 +1144,21 @@ impl LogDirectory {
             warn!(directory = %self.path.display(), unclean, "logs were not closed: no clean stop");
             return Ok(());
         }
-        let text = format!("{{\"version\":0,\"brokerEpoch\":{}}}", broker_epoch.unwrap_or(-1));
+        let text = marker(broker_epoch);
         let path = self.path.join(CLEAN_MARKER);
         checkpoint::replace(self.disk().as_ref(), &path, text.as_bytes(), Durability::Synced)
     }
+}
+
+/// Of what Apache Kafka's marker has not, and ignores: who takes the marker away does not leave it as it was.
+const OWN_MARK: &str = "\"writtenBy\":\"barnabas\"";
+
+fn marker(broker_epoch: Option<i64>) -> String {
+    format!("{{\"version\":0,\"brokerEpoch\":{},{OWN_MARK}}}", broker_epoch.unwrap_or(-1))
+}
+
+fn is_own_marker(content: &[u8]) -> bool {
+    content.windows(OWN_MARK.len()).any(|part| part == OWN_MARK.as_bytes())
 }
 
 /// The broker epoch in a marker, which older brokers left empty.

@@ -234,7 +234,9 @@ impl PartitionLog {
     ) -> Result<Self, LogError> {
         let path = log_directory.path().join(entry.directory_name());
         let cache = Arc::clone(&log_directory.shared().files);
-        let directory = Arc::new(PartitionDirectory::new(cache, &path));
+        let mut directory = PartitionDirectory::new(cache, &path);
+        directory.is_ours = log_directory.was_stopped_by_us();
+        let directory = Arc::new(directory);
         let stopped = entry.stopped();
         let loaded = recovery::load(&LoadRequest {
             directory: &directory,
@@ -804,6 +806,8 @@ impl PartitionLog {
         }
         for segment in &self.segments {
             segment.files.close();
+            // The system may have, too.
+            segment.files.forget_verified();
         }
     }
 

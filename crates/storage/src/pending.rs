@@ -25,6 +25,11 @@ impl Chunk {
         [self.header.as_ref().map_or(&[], |header| header), &self.body]
     }
 
+    /// The first bytes of the batch, its head among them.
+    pub(crate) fn front(&self) -> &[u8] {
+        self.header.as_ref().map_or(&self.body, |header| header)
+    }
+
     fn len(&self) -> usize {
         self.parts().iter().map(|part| part.len()).sum()
     }
@@ -65,6 +70,7 @@ impl IndexWrite {
 pub(crate) struct Roll {
     pub(crate) old: Arc<SegmentFiles>,
     pub(crate) indexes: [IndexWrite; 2],
+    pub(crate) old_size: u64,
     /// The old segment's size, if space was reserved beyond.
     pub(crate) trim: Option<u64>,
     /// Producer state at the new segment's base.
@@ -81,6 +87,7 @@ impl Roll {
         if let Some(size) = self.trim {
             self.old.get(Kind::Log).map_err(into_io)?.set_len(size)?;
         }
+        self.old.try_save_checksums(self.old_size);
         if let Some(snapshot) = &self.snapshot {
             write_snapshot(&new.directory, new.base, snapshot, false).map_err(into_io)?;
         }

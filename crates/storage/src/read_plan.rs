@@ -1,8 +1,10 @@
 //! Reads that were decided under the partition's lock and are done without it.
 
+use crate::checksums::{CELL_BYTES, Fault};
 use crate::error::{DiskError, ReadError};
 use crate::files::{Kind, SegmentFiles};
 use crate::read::{LogRead, ReadRequest};
+use crate::scan::StoredBatch;
 use crate::segment::Lookup;
 use crate::tail::{SMALL_READ_BYTES, TailRead};
 use crate::transaction_index::TransactionIndex;
@@ -41,6 +43,9 @@ pub(crate) struct FilePlan {
     pub(crate) transactions: Vec<(Arc<SegmentFiles>, TransactionIndex)>,
 }
 
+/// So much of what was not read from the disk before is looked at for one read; the answer is no longer than that.
+const LOOKED_AT_BYTES: u64 = 1 << 20;
+
 impl ReadPlan {
     /// Whether [`ReadPlan::run`] answers from memory.
     #[must_use]
@@ -61,7 +66,7 @@ impl ReadPlan {
                 first_batch_incomplete: read.first_batch_incomplete,
                 aborted_transactions: want_aborted.then(Vec::new),
             }),
-            Plan::File(plan) => Ok(plan.run()?),
+            Plan::File(plan) => plan.run(),
         }
     }
 }
@@ -78,35 +83,81 @@ impl LogRead {
 }
 
 impl FilePlan {
-    fn run(&self) -> Result<LogRead, DiskError> {
-        let request = &self.request;
-        let bound = request.upper_bound;
+    fn run(&self) -> Result<LogRead, ReadError> {
         for (lookup, &segment_end) in self.lookups.iter().zip(&self.ends) {
-            let Some(first) = lookup.find(request.offset)? else { continue };
-            let limit = if self.to_the_end || bound >= segment_end {
-                lookup.end
-            } else {
-                lookup.find(bound)?.map_or(lookup.end, |batch| batch.position)
-            };
-            let available = limit.saturating_sub(first.position);
-            let mut wanted = request.max_bytes as u64;
-            if request.min_one_message {
-                wanted = wanted.max(first.size);
+            if let Some(read) = self.read_segment(lookup, segment_end)? {
+                return Ok(read);
             }
-            let size = usize::try_from(wanted.min(available)).unwrap_or(usize::MAX);
-            let aborted_transactions = if request.want_aborted {
-                Some(self.aborted(lookup, first.position + size as u64, segment_end)?)
-            } else {
-                None
-            };
-            return Ok(LogRead {
-                records: self.records(lookup, first.position, size)?,
-                size,
-                first_batch_incomplete: available > 0 && (size as u64) < first.size,
-                aborted_transactions,
-            });
         }
-        Ok(LogRead::empty(request.want_aborted))
+        Ok(LogRead::empty(self.request.want_aborted))
+    }
+
+    /// `None` if nothing that is wanted is in this segment.
+    fn read_segment(
+        &self,
+        lookup: &Lookup,
+        segment_end: Offset,
+    ) -> Result<Option<LogRead>, ReadError> {
+        let request = &self.request;
+        let Some((mut first, from)) = lookup.find_from(request.offset, segment_end)? else {
+            return Ok(None);
+        };
+        let mut limit = self.position_of_bound(lookup, &first, segment_end)?;
+        let files = lookup.files();
+        if files.forget_if_dropped(from, self.end(&first, limit))? {
+            let Some(again) = lookup.find_verified(request.offset, segment_end)? else {
+                return Ok(None);
+            };
+            first = again;
+            limit = self.position_of_bound(lookup, &first, segment_end)?;
+        }
+        let available = limit.saturating_sub(first.position);
+        let end = self.end(&first, limit);
+        let good = match lookup.verify(first.position, end, segment_end, LOOKED_AT_BYTES) {
+            Ok(good) => good,
+            Err(Fault::Bad { cell, .. }) => cell * CELL_BYTES,
+            Err(fault @ Fault::Disk(_)) => return Err(fault.at(request.offset)),
+        };
+        // The first batch was looked at when it was found.
+        let end = end.min(good.max(first.end()));
+        let size = usize::try_from(end - first.position).unwrap_or(usize::MAX);
+        let aborted_transactions =
+            if request.want_aborted { Some(self.aborted(lookup, end, segment_end)?) } else { None };
+        Ok(Some(LogRead {
+            records: self.records(lookup, first.position, size)?,
+            size,
+            first_batch_incomplete: available > 0 && (size as u64) < first.size,
+            aborted_transactions,
+        }))
+    }
+
+    /// Where batches start that are not to be read.
+    fn position_of_bound(
+        &self,
+        lookup: &Lookup,
+        first: &StoredBatch,
+        segment_end: Offset,
+    ) -> Result<u64, ReadError> {
+        let bound = self.request.upper_bound;
+        if self.to_the_end || bound >= segment_end {
+            return Ok(lookup.end);
+        }
+        match lookup.find_verified(bound, segment_end) {
+            Ok(batch) => Ok(batch.map_or(lookup.end, |batch| batch.position)),
+            // It cannot be told, and the first batch is below.
+            Err(ReadError::Corrupt { .. }) if first.last_offset < bound => Ok(first.end()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where what is wanted ends, if all of it is right.
+    fn end(&self, first: &StoredBatch, limit: u64) -> u64 {
+        let available = limit.saturating_sub(first.position);
+        let mut wanted = self.request.max_bytes as u64;
+        if self.request.min_one_message {
+            wanted = wanted.max(first.size);
+        }
+        first.position + wanted.min(available)
     }
 
     fn records(&self, lookup: &Lookup, position: u64, size: usize) -> Result<Records, DiskError> {

@@ -10,6 +10,7 @@
 //!   snapshots) stays in memory or is done without.
 //! - A leader epoch file that is missing or damaged is derived from all batches.
 
+use crate::checksums::FoundFile;
 use crate::error::{DiskError, LogError};
 use crate::files::{Kind, PartitionDirectory, SegmentFiles, file_name};
 use crate::leader_epochs::{self, LeaderEpochs};
@@ -250,7 +251,7 @@ pub(crate) fn remove_file(directory: &PartitionDirectory, path: PathBuf) -> Resu
 #[derive(Debug, Default)]
 struct Listing {
     /// Per base offset: which files there are.
-    segments: BTreeMap<Offset, [bool; 4]>,
+    segments: BTreeMap<Offset, [bool; Kind::ALL.len()]>,
     snapshots: BTreeSet<Offset>,
     has_epochs: bool,
 }
@@ -290,7 +291,7 @@ fn list(directory: &PartitionDirectory) -> Result<Listing, DiskError> {
             listing.segments.entry(offset).or_default()[kind as usize] = true;
         }
     }
-    let is_orphan = |files: &[bool; 4]| !files[Kind::Log as usize];
+    let is_orphan = |files: &[bool; Kind::ALL.len()]| !files[Kind::Log as usize];
     for (base, files) in listing.segments.iter().filter(|entry| is_orphan(entry.1)) {
         for kind in Kind::ALL.into_iter().filter(|&kind| files[kind as usize]) {
             remove_file(directory, directory.join(file_name(*base, kind.extension())))?;
@@ -506,7 +507,7 @@ fn remove_segment_files(directory: &PartitionDirectory, base: Offset) -> Result<
 fn open_segment(
     request: &LoadRequest<'_>,
     base: Offset,
-    present: &[bool; 4],
+    present: &[bool; Kind::ALL.len()],
 ) -> Result<Option<Segment>, LogError> {
     let files = Arc::new(SegmentFiles::new(Arc::clone(request.directory), base));
     let len = |kind: Kind| -> Result<u64, DiskError> {
@@ -517,7 +518,8 @@ fn open_segment(
         let metadata = request.directory.disk().metadata(&path);
         Ok(metadata.map_err(DiskError::at("look at", &path))?.len)
     };
-    let (size, offsets, times) = (len(Kind::Log)?, len(Kind::OffsetIndex)?, len(Kind::TimeIndex)?);
+    let (offsets, times) = (len(Kind::OffsetIndex)?, len(Kind::TimeIndex)?);
+    let size = note_found(&files)?;
     let is_missing = |kind: Kind| size > 0 && !present[kind as usize];
     if is_missing(Kind::OffsetIndex)
         || is_missing(Kind::TimeIndex)
@@ -535,6 +537,16 @@ fn open_segment(
         },
     };
     Ok(Some(Segment::existing(files, size, offsets, times, transactions, request.now)))
+}
+
+/// Notes what the file of batches was when the log was opened; its length.
+fn note_found(files: &SegmentFiles) -> Result<u64, DiskError> {
+    let path = files.path(Kind::Log);
+    let metadata = files.directory.disk().metadata(&path);
+    let metadata = metadata.map_err(DiskError::at("look at", &path))?;
+    let (len, modified) = (metadata.len, metadata.modified);
+    files.was_found(FoundFile { len, modified, is_ours: files.directory.is_ours });
+    Ok(len)
 }
 
 struct Recovered {
@@ -576,7 +588,8 @@ fn recover(
     producers.try_snapshot(directory);
     let files = Arc::new(SegmentFiles::new(Arc::clone(directory), base));
     let path = files.path(Kind::Log);
-    let len = files.get(Kind::Log)?.len().map_err(DiskError::at("measure", &path))?;
+    let len = note_found(&files)?;
+    files.record_anew();
     let mut segment = Segment::empty(Arc::clone(&files), request.now);
     let mut aborted = Vec::<TransactionEntry>::new();
     let mut scanner = Scanner::whole(&files, 0, len)?;
@@ -592,10 +605,12 @@ fn recover(
         }
         let indexed = segment.offset_index.known_last();
         segment.append(&batch, request.config);
+        files.record(batch.position, bytes, batch.size);
         if segment.offset_index.known_last() != indexed {
             // Offsets that do not rise: nothing in this segment can be trusted.
             if last_indexed.is_some_and(|last| batch.last_offset <= last) {
                 segment = Segment::empty(Arc::clone(&files), request.now);
+                files.record_anew();
                 end = base;
                 aborted.clear();
                 break;
@@ -633,6 +648,10 @@ fn recover(
             warn!(error = &error as &dyn std::error::Error, "indexes stay in memory");
         }
         Err(error) => return Err(error.into()),
+    }
+    // What does not fit a file that fits the segment has rotted since: the file stays, and readers will find out.
+    if cut > 0 || !files.contradicts_file() {
+        files.try_save_checksums(segment.size);
     }
     producers.try_snapshot(directory);
     Ok(Recovered { segment, end, cut })

@@ -1,10 +1,13 @@
 //! Walking through the batches of a segment file.
 
+use crate::checksums::HEAD_BYTES;
 use crate::error::{DiskError, LogError, ReadError};
 use crate::files::{Kind, OpenFile, SegmentFiles};
 use crate::producer_state::ProducerBatch;
 use model::Offset;
-use protocol::records::{Batch, BatchHeader, Batches, ControlRecord, EndTransaction};
+use protocol::records::{
+    Batch, BatchChecksum, BatchHeader, Batches, ControlRecord, EndTransaction,
+};
 use protocol::records::{HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_POSITION};
 use std::sync::Arc;
 
@@ -225,6 +228,37 @@ impl<'a> Scanner<'a> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// As [`Self::next_valid`], in bounded memory however large the batch says it is, and with the bytes in front that its
+    /// checksum does not cover.
+    pub(crate) fn next_checked(
+        &mut self,
+    ) -> Result<Option<(StoredBatch, [u8; HEAD_BYTES])>, DiskError> {
+        let (position, end) = (self.position, self.end);
+        let front = self.peek(HEADER_BYTES)?;
+        let batch = StoredBatch::parse(front, position).filter(|batch| batch.end() <= end);
+        let (Some(batch), Some(&head)) = (batch, front.first_chunk()) else { return Ok(None) };
+        if batch.size <= SEGMENT as u64 {
+            return Ok(self.next_valid()?.map(|(batch, _)| (batch, head)));
+        }
+        let Some(mut checksum) = BatchChecksum::new(front) else { return Ok(None) };
+        while self.position < batch.end() {
+            let left = usize::try_from(batch.end() - self.position).unwrap_or(usize::MAX);
+            let piece = self.peek(left.min(SEGMENT))?;
+            let len = piece.len();
+            checksum.update(piece);
+            if len == 0 {
+                break;
+            }
+            self.position += len as u64;
+        }
+        if self.position == batch.end() && checksum.is_right() {
+            return Ok(Some((batch, head)));
+        }
+        self.position = position;
+        (self.buffer, self.buffer_at) = (Vec::new(), position);
+        Ok(None)
     }
 
     /// The bytes of a batch whose head was read.

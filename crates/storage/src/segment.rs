@@ -1,7 +1,8 @@
 //! One segment: a file of batches and its indexes.
 
+use crate::checksums::{Bounds, Fault};
 use crate::entry_file::{Entry, EntryFile};
-use crate::error::{DiskError, LogError};
+use crate::error::{DiskError, LogError, ReadError};
 use crate::files::{Kind, SegmentFiles};
 use crate::log_config::LogConfig;
 use crate::offset_index::{OffsetEntry, OffsetIndex};
@@ -211,19 +212,20 @@ impl Segment {
         self.max_timestamp.map_or_else(|| self.last_time_entry(), Ok)
     }
 
-    /// The first batch with a timestamp of at least `timestamp`, and those after it, in order.
+    /// The first batch with a timestamp of at least `timestamp`, and those after it, in order. Offsets of the
+    /// segment are below `limit`.
     pub(crate) fn scan_from_timestamp(
         &self,
         timestamp: i64,
         at_least: Offset,
-    ) -> Result<Scanner<'_>, DiskError> {
+        limit: Offset,
+    ) -> Result<Scanner<'_>, ReadError> {
         let entry =
             self.time_index.last_where(&self.files, |entry| entry.timestamp <= timestamp)?;
         let from = entry.map_or(self.base, |entry| self.base + i64::from(entry.relative_offset));
-        let position = self
-            .find(from.max(at_least), self.published)?
-            .map_or(self.published, |batch| batch.position);
-        Scanner::near(&self.files, position, self.published)
+        let first = Lookup::new(self, self.published).find_verified(from.max(at_least), limit)?;
+        let position = first.map_or(self.published, |batch| batch.position);
+        Ok(Scanner::near(&self.files, position, self.published)?)
     }
 
     // ---- shortening and closing ----
@@ -239,6 +241,7 @@ impl Segment {
         let times = self.time_index.partition_point(&files, |e| below(e.relative_offset))?;
         let transactions = self.transactions.read_all(&files)?;
         let transactions = transactions.partition_point(|entry| entry.last_offset < offset);
+        self.files.forget_from(end);
         self.files.cut_log(end)?;
         self.offset_index.keep(offsets);
         self.time_index.keep(times);
@@ -293,6 +296,7 @@ impl Segment {
             self.set_len(Kind::Log, self.size)?;
             self.reserved = 0;
         }
+        self.files.try_save_checksums(self.size);
         self.sealed = true;
         Ok(())
     }
@@ -376,6 +380,101 @@ impl Lookup {
         Ok(None)
     }
 
+    fn bounds(&self, limit: Offset) -> Bounds<'_> {
+        Bounds { index: &self.offset_index, end: self.end, limit }
+    }
+
+    /// Looks at what of `from..to` was not looked at since it came from the disk, until `budget` bytes were read.
+    /// Offsets of the segment are below `limit`. Returns up to where batches are right that start at or after
+    /// `from`.
+    pub(crate) fn verify(
+        &self,
+        from: u64,
+        to: u64,
+        limit: Offset,
+        budget: u64,
+    ) -> Result<u64, Fault> {
+        self.files.verify(self.bounds(limit), from, to.min(self.end), budget)
+    }
+
+    /// As [`Self::find`]; every batch on the way was looked at since it came from the disk. Offsets of the
+    /// segment are below `limit`.
+    ///
+    /// # Errors
+    /// [`ReadError::Corrupt`] if the batch may be in a part of the file that is damaged.
+    pub(crate) fn find_verified(
+        &self,
+        offset: Offset,
+        limit: Offset,
+    ) -> Result<Option<StoredBatch>, ReadError> {
+        Ok(self.find_from(offset, limit)?.map(|(batch, _)| batch))
+    }
+
+    /// As [`Self::find_verified`], with the position from which the file was read for it.
+    pub(crate) fn find_from(
+        &self,
+        offset: Offset,
+        limit: Offset,
+    ) -> Result<Option<(StoredBatch, u64)>, ReadError> {
+        let relative = offset.0.saturating_sub(self.files.base.0);
+        let entry = self
+            .offset_index
+            .last_where(&self.files, |entry| i64::from(entry.relative_offset) <= relative)?;
+        if let Some(entry) = entry {
+            let from = u64::from(entry.position);
+            match self.walk_to(offset, from, limit)? {
+                Walk::Found(batch) => return Ok(Some((batch, from))),
+                Walk::End => return Ok(None),
+                Walk::Lost => self.files.blame_index(),
+            }
+        }
+        match self.walk_to(offset, 0, limit)? {
+            Walk::Found(batch) => Ok(Some((batch, 0))),
+            Walk::End => Ok(None),
+            Walk::Lost => {
+                Err(ReadError::Corrupt { offset, reason: "no batch leads there".to_owned() })
+            }
+        }
+    }
+
+    fn walk_to(&self, offset: Offset, from: u64, limit: Offset) -> Result<Walk, ReadError> {
+        let mut position = from;
+        let mut scanner = Scanner::near(&self.files, position, self.end)?;
+        let mut must_begin_below = from > 0;
+        while position < self.end {
+            if let Err(fault) = self.verify(position, position + 1, limit, u64::MAX) {
+                // What comes after the damaged part can be read.
+                let next = match &fault {
+                    Fault::Bad { .. } => self.files.next_known_start(position, self.end),
+                    Fault::Disk(_) => None,
+                };
+                let Some(next) = next else { return Err(fault.at(offset)) };
+                if let Err(Fault::Disk(error)) = self.verify(next, next + 1, limit, u64::MAX) {
+                    return Err(error.into());
+                }
+                scanner = Scanner::near(&self.files, next, self.end)?;
+                let head = scanner.next_head()?;
+                if head.is_none_or(|head| first_offset(&head) > offset) {
+                    return Err(fault.at(offset));
+                }
+                position = next;
+                scanner = Scanner::near(&self.files, next, self.end)?;
+                must_begin_below = false;
+                continue;
+            }
+            let Some(batch) = scanner.next_head()? else { return Ok(Walk::Lost) };
+            if std::mem::take(&mut must_begin_below) && first_offset(&batch) > offset {
+                return Ok(Walk::Lost);
+            }
+            if batch.last_offset >= offset {
+                let is_possible = batch.last_offset < limit;
+                return Ok(if is_possible { Walk::Found(batch) } else { Walk::Lost });
+            }
+            position = batch.end();
+        }
+        Ok(if from < self.end || from == 0 { Walk::End } else { Walk::Lost })
+    }
+
     /// An offset at or after the batches below `position`: where the index has one, else `end`.
     pub(crate) fn offset_at_or_after(
         &self,
@@ -387,6 +486,20 @@ impl Lookup {
             .first_not(&self.files, |entry| u64::from(entry.position) < position)?;
         Ok(entry.map_or(end, |entry| self.files.base + i64::from(entry.relative_offset)))
     }
+}
+
+/// The first offset that a batch may have.
+fn first_offset(batch: &StoredBatch) -> Offset {
+    batch.base_offset.unwrap_or(batch.last_offset)
+}
+
+/// Where a walk through batches ended.
+enum Walk {
+    Found(StoredBatch),
+    /// All batches are below.
+    End,
+    /// It began where no batch does, or too late.
+    Lost,
 }
 
 /// What is about to be appended.

@@ -158,6 +158,15 @@ impl World {
     }
 
     fn read(&self, offset: i64, isolation: Isolation, replica: Option<i32>) -> PartitionRead {
+        self.try_read(offset, isolation, replica).unwrap()
+    }
+
+    fn try_read(
+        &self,
+        offset: i64,
+        isolation: Isolation,
+        replica: Option<i32>,
+    ) -> Result<PartitionRead, ReadFailure> {
         let read = Read {
             offset: Offset(offset),
             max_bytes: 1 << 20,
@@ -174,7 +183,7 @@ impl World {
         };
         let mut effects = Effects::default();
         let (now, wall) = (self.clock.now(), self.clock.timestamp());
-        let answer = self.partition().read(now, wall, &read, None, &mut effects).unwrap();
+        let answer = self.partition().read(now, wall, &read, None, &mut effects);
         effects.fire();
         answer
     }

@@ -66,6 +66,7 @@ struct Content {
     synced: Vec<u8>,
     unsynced: Vec<Change>,
     modified: Timestamp,
+    was_evicted: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -303,6 +304,23 @@ impl MemoryDisk {
             .collect()
     }
 
+    /// Flips the bits of `mask` in one byte of a file, as a disk does that rots: nothing else tells of it.
+    ///
+    /// # Panics
+    /// If there is no such byte.
+    pub fn rot(&self, path: &Path, position: usize, mask: u8) {
+        let state = lock(&self.0);
+        let Some(Node::File(content)) = state.names.get(path) else {
+            panic!("{} is no file", path.display());
+        };
+        let mut content = lock(content);
+        content.bytes[position] ^= mask;
+        content.was_evicted = true;
+        if let Some(synced) = content.synced.get_mut(position) {
+            *synced ^= mask;
+        }
+    }
+
     /// Puts a file there, with its directories, synced.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         let mut state = lock(&self.0);
@@ -340,7 +358,13 @@ impl Content {
                 (Change::SetLen(len), _) => bytes.resize(*len, 0),
             }
         }
-        Self { synced: bytes.clone(), bytes, unsynced: Vec::new(), modified: self.modified }
+        Self {
+            synced: bytes.clone(),
+            bytes,
+            unsynced: Vec::new(),
+            modified: self.modified,
+            was_evicted: false,
+        }
     }
 }
 
@@ -632,6 +656,11 @@ impl File for MemoryFile {
         lock(&self.disk.0).check(&self.path)?;
         lock(&self.content).modified = at;
         Ok(())
+    }
+
+    /// Once after it has rotted, it is not.
+    fn is_cached(&self, _: u64, _: u64) -> bool {
+        !std::mem::take(&mut lock(&self.content).was_evicted)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -180,6 +180,10 @@ impl File for RealFile {
         })
     }
 
+    fn is_cached(&self, position: u64, len: u64) -> bool {
+        crate::memory::is_cached(self.0.as_fd(), position, len)
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.0.as_fd())
     }

@@ -23,6 +23,7 @@
 
 mod batch;
 mod builder;
+mod checksum;
 pub mod compression;
 mod control;
 pub mod convert;
@@ -36,6 +37,7 @@ pub(crate) mod varint;
 
 pub use batch::{Batch, BatchRecords, Batches, Incomplete, RecordIter};
 pub use builder::{BuildError, RecordBatchBuilder};
+pub use checksum::BatchChecksum;
 pub use compression::{Compression, CompressionLevels};
 pub use control::{ControlRecord, EndTransaction};
 pub use error::RecordsError;

@@ -456,6 +456,8 @@ impl<'a> Batched<'a> {
         }
         let path = || self.segment.files.path(Kind::Log);
         let damaged = |reason: String| LogError::Damaged { path: path(), reason };
+        // Its own checksum is not all: what was compacted has new ones, also of what has rotted.
+        self.segment.verify_at(position)?;
         let next = self.scanner.next_valid().map_err(LogError::from)?;
         let Some((head, bytes)) = next else {
             return Err(damaged(format!("no whole, undamaged batch at position {position}")).into());

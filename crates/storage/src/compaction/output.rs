@@ -10,7 +10,7 @@ use crate::segment::{IndexWrites, Segment};
 use crate::transaction_index::TransactionEntry;
 use model::{Offset, Timestamp};
 use protocol::records::HEADER_BYTES;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 /// A segment's batches and its positions: Java counts both in an i32.
@@ -81,6 +81,7 @@ impl<'a> Output<'a> {
         self.next_offset = stored.next_offset();
         let config = Arc::clone(&self.view.config);
         self.current().append(&stored, &config);
+        self.current().files.record(stored.position, head, stored.size);
         self.aborted.extend(aborted);
         self.buffer.extend_from_slice(batch);
         if self.buffer.len() >= self.flush_at {
@@ -146,7 +147,8 @@ impl<'a> Output<'a> {
 fn sync(segments: &[Segment], modified: Timestamp) -> Result<(), CleaningError> {
     for segment in segments {
         for kind in Kind::ALL {
-            if kind == Kind::TransactionIndex && segment.transactions.entries == 0 {
+            let is_missing = kind == Kind::TransactionIndex && segment.transactions.entries == 0;
+            if is_missing || kind == Kind::Checksums {
                 continue;
             }
             let path = segment.files.path(kind);
@@ -157,6 +159,14 @@ fn sync(segments: &[Segment], modified: Timestamp) -> Result<(), CleaningError> 
             file.sync()
                 .map_err(DiskError::at("sync", &path))
                 .map_err(|error| CleaningError::Sync(error.into()))?;
+        }
+        // Last: it tells when the segment was modified.
+        segment.files.try_save_checksums(segment.size);
+        match segment.files.sync(Kind::Checksums) {
+            Err(error) if error.source.kind() != io::ErrorKind::NotFound => {
+                return Err(CleaningError::Sync(error.into()));
+            }
+            _ => {}
         }
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! What compaction has to know of a log, and what of the log is due.
 
+use crate::checksums::{Bounds, Fault};
 use crate::error::{DiskError, LogError};
 use crate::files::{Kind, PartitionDirectory, SegmentFiles};
 use crate::log_config::LogConfig;
@@ -35,6 +36,8 @@ pub struct LogView {
 pub(crate) struct SegmentView {
     pub(crate) files: Arc<SegmentFiles>,
     pub(crate) size: u64,
+    /// Exclusive end of its offsets.
+    pub(crate) limit: Offset,
     pub(crate) offset_index: OffsetIndex,
     pub(crate) time_index: TimeIndex,
     pub(crate) transactions: TransactionIndex,
@@ -52,6 +55,19 @@ pub(crate) struct LastBatch {
 impl SegmentView {
     pub(crate) fn base(&self) -> Offset {
         self.files.base
+    }
+
+    /// Looks at the part of the file where the batch at `position` starts, if that was not done since it came from
+    /// the disk.
+    pub(crate) fn verify_at(&self, position: u64) -> Result<(), LogError> {
+        let bounds = Bounds { index: &self.offset_index, end: self.size, limit: self.limit };
+        match self.files.verify(bounds, position, position + 1, u64::MAX) {
+            Ok(_) => Ok(()),
+            Err(Fault::Disk(error)) => Err(error.into()),
+            Err(Fault::Bad { reason, .. }) => {
+                Err(LogError::Damaged { path: self.files.path(Kind::Log), reason })
+            }
+        }
     }
 
     /// When its file was last modified.

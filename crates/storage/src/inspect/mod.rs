@@ -8,6 +8,7 @@ mod index;
 mod segment;
 
 use crate::checkpoint;
+use crate::checksums::ChecksumFile;
 use crate::directory_name::{self, DirectoryName};
 use crate::error::{DiskError, LogError};
 use crate::leader_epochs;
@@ -39,6 +40,8 @@ pub enum FileKind {
     TransactionIndex,
     /// `<offset>.snapshot`: producers.
     ProducerSnapshot,
+    /// `<offset>.checksums`: of what the checksums of batches leave out (this broker's own).
+    Checksums,
     /// `leader-epoch-checkpoint`.
     LeaderEpochs,
     /// The checkpoints of a log directory: an offset per partition.
@@ -61,6 +64,7 @@ impl FileKind {
             Self::TimeIndex => "time index",
             Self::TransactionIndex => "transaction index",
             Self::ProducerSnapshot => "producer snapshot",
+            Self::Checksums => "checksums",
             Self::LeaderEpochs => "leader epochs",
             Self::Offsets => "offsets of partitions",
             Self::PartitionMetadata => "partition metadata",
@@ -93,6 +97,7 @@ impl FileKind {
                     "timeindex" => Self::TimeIndex,
                     "txnindex" => Self::TransactionIndex,
                     "snapshot" => Self::ProducerSnapshot,
+                    "checksums" => Self::Checksums,
                     _ => return None,
                 };
                 return Some((kind, Offset(base)));
@@ -113,9 +118,14 @@ fn split(name: &str) -> (&str, &str, &str) {
 
 /// The segment's file of batches that belongs to the index at `path`, suffix and all.
 fn log_beside(path: &Path) -> PathBuf {
+    beside(path, "log")
+}
+
+/// Another file of the same segment.
+fn beside(path: &Path, extension: &str) -> PathBuf {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let (stem, _, suffix) = split(name);
-    path.with_file_name(format!("{stem}.log{suffix}"))
+    path.with_file_name(format!("{stem}.{extension}{suffix}"))
 }
 
 /// The partition whose directory the file at `path` is in.
@@ -185,6 +195,14 @@ pub enum Item<'a> {
         /// The last stable offset once it had ended.
         last_stable_offset: Offset,
     },
+    /// What is known of a part of a segment, beside its batches' own checksums.
+    Part {
+        /// Where it begins.
+        from: u64,
+        /// Where its first batch starts, if one starts in it, and the sum of the hashes of the first 17 bytes of all that
+        /// do; `None` if nothing is known.
+        known: Option<(Option<u32>, u64)>,
+    },
     /// A producer in a snapshot; -1 stands where something is absent.
     Producer(ProducerEntry),
     /// A leader epoch and where it starts.
@@ -204,7 +222,7 @@ pub enum Item<'a> {
 pub enum InspectError<E> {
     /// It is not a file of the layout.
     #[error(
-        "not a file of a log directory: known are <20 digits>.log, .index, .timeindex, .txnindex and .snapshot, \
+        "not a file of a log directory: known are <20 digits>.log, .index, .timeindex, .txnindex, .snapshot and .checksums, \
          leader-epoch-checkpoint, the *-offset-checkpoint files, partition.metadata, meta.properties and \
          .kafka_cleanshutdown"
     )]
@@ -239,6 +257,9 @@ pub fn inspect<E>(
         FileKind::ProducerSnapshot => small(disk, path, options, &mut tell, |bytes, tell| {
             snapshot(bytes, base, options.verify, tell)
         }),
+        FileKind::Checksums => {
+            small(disk, path, options, &mut tell, |bytes, tell| checksums(bytes, base, tell))
+        }
         FileKind::LeaderEpochs
         | FileKind::Offsets
         | FileKind::PartitionMetadata
@@ -354,6 +375,16 @@ fn snapshot<E>(bytes: &[u8], at: Offset, verify: bool, tell: Tell<'_, E>) -> Tol
     Ok(())
 }
 
+fn checksums<E>(bytes: &[u8], base: Offset, tell: Tell<'_, E>) -> Told<E> {
+    let Some(file) = ChecksumFile::parse(bytes, base) else {
+        return tell(Item::Problem("it is damaged, or of another segment".to_owned()));
+    };
+    let (covered, modified) = file.covers();
+    tell(Item::Property("covered_bytes", &covered.to_string()))?;
+    tell(Item::Property("segment_modified", &modified.0.to_string()))?;
+    file.cells().try_for_each(|(from, known)| tell(Item::Part { from, known }))
+}
+
 fn text<E>(
     disk: &dyn Disk,
     path: &Path,
@@ -425,7 +456,8 @@ fn text<E>(
         | FileKind::OffsetIndex
         | FileKind::TimeIndex
         | FileKind::TransactionIndex
-        | FileKind::ProducerSnapshot => unreachable!("these are no text"),
+        | FileKind::ProducerSnapshot
+        | FileKind::Checksums => unreachable!("these are no text"),
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! Segments: a stream of batches.
 
-use super::{InspectError, Item, Options, Tell, Told, first_not_zero, open, read_up_to};
+use super::{InspectError, Item, Options, Tell, Told, beside, first_not_zero, open, read_up_to};
+use crate::checkpoint;
+use crate::checksums::{CELL_BYTES, ChecksumFile, Comparison};
 use crate::error::DiskError;
 use crate::scan::StoredBatch;
 use model::Offset;
@@ -121,9 +123,13 @@ pub(super) fn inspect<E>(
 ) -> Told<E> {
     let mut reader = Reader::open(disk, path)?;
     let mut order = Order { base, next: base, leader_epoch: -1 };
+    let mut comparison = if options.verify { comparison(disk, path, base)? } else { None };
     while let Some(found) = reader.next(options.limit)? {
         match found {
             Found::Batch(position, batch) => {
+                if let Some(comparison) = &mut comparison {
+                    comparison.note(position, batch.bytes());
+                }
                 batch_item(position, &batch, options, &mut order, tell)?
             }
             Found::NoBatch(position, reason) => {
@@ -131,7 +137,38 @@ pub(super) fn inspect<E>(
             }
         }
     }
-    reader.tail()?.map_or(Ok(()), |text| tell(Item::Problem(text)))
+    reader.tail()?.map_or(Ok(()), |text| tell(Item::Problem(text)))?;
+    comparison.map_or(Ok(()), |comparison| differences(disk, path, &comparison, tell))
+}
+
+/// The checksums beside the segment, if there are any that can be used.
+fn comparison(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    base: Offset,
+) -> Result<Option<Comparison>, DiskError> {
+    let bytes = checkpoint::read_file(disk.as_ref(), &beside(path, "checksums"))?;
+    let file = bytes.and_then(|bytes| ChecksumFile::parse(&bytes, base));
+    Ok(file.map(ChecksumFile::compared))
+}
+
+fn differences<E>(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    comparison: &Comparison,
+    tell: Tell<'_, E>,
+) -> Told<E> {
+    let metadata = disk.metadata(path).map_err(DiskError::at("look at", path))?;
+    let fits = comparison.file().covers() == (metadata.len, metadata.modified);
+    let or_else = if fits { "" } else { ", or another broker wrote to the segment since" };
+    for from in comparison.differences() {
+        tell(Item::Problem(format!(
+            "position {from} to {}: offsets, lengths, epochs or formats of batches that start there are not those that \
+             were written{or_else}",
+            from + CELL_BYTES
+        )))?;
+    }
+    Ok(())
 }
 
 fn batch_item<E>(

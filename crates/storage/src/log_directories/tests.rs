@@ -94,7 +94,7 @@ fn checkpoints_and_marker_are_kafkas() {
     directories.close(Some(17));
     assert_eq!(recovery_points().unwrap(), "0\n1\nmy-topic 3 5\n");
     let marker = text(&disk, "/a/.kafka_cleanshutdown");
-    assert_eq!(marker.unwrap(), "{\"version\":0,\"brokerEpoch\":17}");
+    assert_eq!(marker.unwrap(), "{\"version\":0,\"brokerEpoch\":17,\"writtenBy\":\"barnabas\"}");
     let meta = text(&disk, "/a/meta.properties").unwrap();
     assert_eq!(meta, "#\nbroker.id=1\ncluster.id=VPnZSAiRRKSwqvpvzhyI6g\nversion=0\n");
     drop(directories);

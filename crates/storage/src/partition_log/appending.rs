@@ -211,6 +211,7 @@ impl PartitionLog {
         let mut place = |(mut batch, chunk): (StoredBatch, Chunk)| {
             batch.position = active.size;
             active.append(&batch, &self.config);
+            active.files.record(batch.position, chunk.front(), batch.size);
             match batch.header.as_ref().map(|header| (header.leader_epoch(), header.base_offset()))
             {
                 Some((Some(epoch), base)) => self.epochs.assign(epoch, base),
@@ -270,6 +271,7 @@ impl PartitionLog {
         let files = Arc::new(SegmentFiles::new(Arc::clone(&self.directory), base));
         let roll = Roll {
             old: Arc::clone(&old.files),
+            old_size: old.size,
             indexes,
             trim,
             snapshot,

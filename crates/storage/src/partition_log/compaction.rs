@@ -16,11 +16,13 @@ impl PartitionLog {
         if self.is_offline() {
             return None;
         }
-        let segments = self.segments.iter().filter(|segment| !segment.provisional);
+        let segments = self.segments.iter().enumerate();
         let segments = segments
-            .map(|segment| SegmentView {
+            .filter(|(_, segment)| !segment.provisional)
+            .map(|(at, segment)| SegmentView {
                 files: Arc::clone(&segment.files),
                 size: segment.published,
+                limit: self.segment_end(at),
                 offset_index: segment.offset_index.clone(),
                 time_index: segment.time_index.clone(),
                 transactions: segment.transactions,

@@ -133,8 +133,15 @@ impl PartitionLog {
             {
                 continue;
             }
-            let mut scanner = segment.scan_from_timestamp(timestamp.0, self.log_start_offset)?;
-            while let Some(batch) = scanner.next_head()? {
+            let lookup = Lookup::new(segment, segment.published);
+            let limit = self.segment_end(at);
+            let mut scanner =
+                segment.scan_from_timestamp(timestamp.0, self.log_start_offset, limit)?;
+            loop {
+                let position = scanner.position();
+                let looked_at = lookup.verify(position, position + 1, limit, u64::MAX);
+                looked_at.map_err(|fault| fault.at(segment.base))?;
+                let Some(batch) = scanner.next_head()? else { break };
                 if batch.max_timestamp < timestamp.0 || batch.last_offset >= self.log_end_offset {
                     continue;
                 }
@@ -156,15 +163,21 @@ impl PartitionLog {
     /// # Errors
     /// [`ReadError`].
     pub fn offset_of_max_timestamp(&self) -> Result<Option<TimestampOffset>, ReadError> {
-        let mut best = None::<(i64, &Segment, Offset)>;
-        for segment in self.segments.iter().filter(|segment| segment.published > 0) {
+        let mut best = None::<(i64, usize, Offset)>;
+        for (at, segment) in self.segments.iter().enumerate() {
+            if segment.published == 0 {
+                continue;
+            }
             let max = segment.largest_timestamp()?;
             if max.timestamp >= 0 && best.is_none_or(|(timestamp, ..)| max.timestamp > timestamp) {
-                best = Some((max.timestamp, segment, max.offset));
+                best = Some((max.timestamp, at, max.offset));
             }
         }
-        let Some((timestamp, segment, offset)) = best else { return Ok(None) };
-        let Some(batch) = segment.find(offset, segment.published)? else { return Ok(None) };
+        let Some((timestamp, at, offset)) = best else { return Ok(None) };
+        let segment = &self.segments[at];
+        let lookup = Lookup::new(segment, segment.published);
+        let found = lookup.find_verified(offset, self.segment_end(at))?;
+        let Some(batch) = found else { return Ok(None) };
         let scanner = Scanner::near(&segment.files, batch.position, segment.published)?;
         self.find_record(&scanner, &batch, |record, _| record == timestamp)
     }
