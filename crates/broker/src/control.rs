@@ -15,7 +15,7 @@ use controller::{ControllerHandle, EpochRecord, NoAnswer, validate_topic_name};
 use metadata::{BrokerImage, ConfigChange, ConfigEntity, Endpoint, MetadataDelta};
 use metadata::{PartitionDelta, PartitionImage, SecurityProtocol, TopicDelta};
 use model::{
-    BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, TopicId, TopicName,
+    BrokerEpoch, BrokerId, Bug, ControllerEpoch, LeaderEpoch, PartitionEpoch, TopicId, TopicName,
     TopicPartition,
 };
 use protocol::ErrorCode;
@@ -176,7 +176,7 @@ fn refusal(
     let epoch = ControllerEpoch(epoch);
     let remembered = broker.told.epochs.get();
     let newest = remembered.map_or(*highest, |epochs| epochs.highest().max(*highest));
-    if epoch < newest {
+    if epoch < newest && !Bug::Kafka1188.is_planted() {
         warn!(
             controller,
             epoch = epoch.0,

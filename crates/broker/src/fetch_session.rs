@@ -7,7 +7,7 @@
 
 use crate::partition::{Isolation, Partition, Watcher};
 use bytestring::ByteString;
-use model::{Instant, LeaderEpoch, TopicId};
+use model::{Bug, Instant, LeaderEpoch, TopicId};
 use parking_lot::Mutex;
 use platform::Random;
 use protocol::ErrorCode;
@@ -139,7 +139,8 @@ impl Slot {
         let epoch = |epoch| (epoch >= 0).then_some(LeaderEpoch(epoch));
         self.offset = partition.fetch_offset;
         self.max_bytes = partition.partition_max_bytes;
-        self.leader_epoch = epoch(partition.current_leader_epoch);
+        self.leader_epoch =
+            epoch(partition.current_leader_epoch).filter(|_| !Bug::Kafka9338.is_planted());
         self.last_fetched_epoch = epoch(partition.last_fetched_epoch);
         self.log_start_offset = partition.log_start_offset;
     }

@@ -16,7 +16,7 @@ use crate::to_controller;
 use bytes::Bytes;
 use controller::ControllerHandle;
 use coordination::Store;
-use model::{BrokerEpoch, Offset, TopicPartition};
+use model::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition};
 use platform::Tasks;
 use platform::network::ByteStream;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -116,6 +116,19 @@ impl SteppedBroker {
     pub fn replicas(&self) -> Vec<(TopicPartition, ReplicaView)> {
         let all = self.broker.partitions.all();
         all.iter().map(|partition| (partition.topic_partition(), partition.view())).collect()
+    }
+
+    /// What it tells clients of a partition: the leader, its epoch, and the version of the state. `None` if it
+    /// knows of none.
+    #[must_use]
+    pub fn told(
+        &self,
+        topic: &str,
+        partition: i32,
+    ) -> Option<(Option<BrokerId>, LeaderEpoch, PartitionEpoch)> {
+        let image = self.broker.image.load();
+        let told = image.partition(topic, partition)?;
+        Some((told.leader, told.leader_epoch, told.partition_epoch))
     }
 
     /// What a replica's log holds: the batches from the one with `from` on, as far as they begin below `to` and

@@ -4,7 +4,7 @@ use crate::eligible::Eligible;
 use crate::out_of_sync::Departures;
 use crate::znodes::{StateNode, TopicNode};
 use metadata::BrokerImage;
-use model::{BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, Offset, PartitionEpoch};
+use model::{BrokerEpoch, BrokerId, Bug, ControllerEpoch, LeaderEpoch, Offset, PartitionEpoch};
 use model::{TopicId, TopicName, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -410,6 +410,9 @@ pub(crate) fn repaired(
         } else if let (None, true, Some(&first)) = (after.leader, unclean, candidates.first()) {
             (after.leader, after.isr, after.recovering) = (Some(first), vec![first], true);
         }
+    }
+    if after.isr.is_empty() && Bug::Kafka3143.is_planted() {
+        return Some(elected(after, controller_epoch));
     }
     if after.isr.is_empty() {
         let away = before.isr.iter().copied().filter(|&id| standing(id) != Standing::Broken);

@@ -6,6 +6,7 @@
 mod address;
 mod identity;
 mod offset;
+mod planted;
 mod time;
 mod topic;
 
@@ -13,5 +14,6 @@ pub use address::host_and_port;
 pub use identity::{BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch};
 pub use identity::{Generation, ProducerEpoch, ProducerId, Sequence};
 pub use offset::Offset;
+pub use planted::{Area, Bug};
 pub use time::{Instant, Timestamp};
 pub use topic::{TopicId, TopicIdError, TopicName, TopicPartition};

@@ -4,7 +4,7 @@
 //! load no follower ever holds the *newest* record; what counts is what was newest at its last
 //! fetch.
 
-use model::{BrokerEpoch, BrokerId, Instant, Offset};
+use model::{BrokerEpoch, BrokerId, Bug, Instant, Offset};
 use std::time::Duration;
 
 /// Invariant: `caught_up_at <= last_fetch_at`.
@@ -91,7 +91,8 @@ impl Follower {
     /// Notes which registration fetches. What an earlier one held counts for nothing: the broker has
     /// started again since and may have lost it (KIP-903).
     pub(crate) fn note_registration(&mut self, broker_epoch: Option<BrokerEpoch>) {
-        if self.broker_epoch.is_some() && broker_epoch > self.broker_epoch {
+        let has_restarted = self.broker_epoch.is_some() && broker_epoch > self.broker_epoch;
+        if has_restarted && !Bug::Kafka14617.is_planted() {
             let leader_end = self.leader_end_at_last_fetch;
             let is_live = self.is_live;
             *self = Self { is_live, ..Self::unheard(self.id, None, leader_end) };

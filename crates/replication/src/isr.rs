@@ -1,6 +1,6 @@
 //! The in-sync replicas of a partition: what the controller committed, and the change under way.
 
-use model::BrokerId;
+use model::{BrokerId, Bug};
 
 /// The in-sync replicas as their leader sees them. At most one change is under way (KIP-497).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,8 @@ impl Isr {
     /// Whether `broker` is in the committed ISR or is being added. One being removed still counts.
     #[must_use]
     pub fn maximal_contains(&self, broker: BrokerId) -> bool {
-        self.committed.contains(&broker) || self.pending == Some(Pending::Expand(broker))
+        let is_coming = self.pending == Some(Pending::Expand(broker));
+        self.committed.contains(&broker) || is_coming && !Bug::Kafka13091.is_planted()
     }
 
     /// How many members the largest ISR has that may be in force.

@@ -2,7 +2,7 @@
 
 use crate::follower::Follower;
 use crate::isr::Isr;
-use model::{BrokerEpoch, BrokerId, Instant, LeaderEpoch, Offset, PartitionEpoch};
+use model::{BrokerEpoch, BrokerId, Bug, Instant, LeaderEpoch, Offset, PartitionEpoch};
 use std::time::Duration;
 
 /// What a leader goes by; changed at any time with [`Event::SettingsChanged`].
@@ -211,7 +211,8 @@ impl Leader {
                 self.propose_joins(now, actions);
             }
             Event::IsrCommitted { leader_epoch, partition_epoch, isr } => {
-                if leader_epoch == self.leader_epoch && partition_epoch >= self.partition_epoch {
+                let is_newer = partition_epoch >= self.partition_epoch;
+                if leader_epoch == self.leader_epoch && is_newer || Bug::Kafka12686.is_planted() {
                     self.partition_epoch = partition_epoch;
                     self.isr.commit(isr);
                     self.propose_joins(now, actions);
@@ -372,7 +373,7 @@ impl Leader {
         follower.log_start_offset = Some(fetch.log_start_offset);
         let may_join = follower.is_live
             && fetch.offset >= self.high_watermark
-            && fetch.offset >= self.epoch_start_offset;
+            && (fetch.offset >= self.epoch_start_offset || Bug::Kafka7128.is_planted());
         if may_join && !self.isr.is_changing() && !self.isr.committed().contains(&fetch.follower) {
             self.isr.expand(fetch.follower);
             self.propose(actions);
@@ -431,7 +432,7 @@ impl Leader {
     /// The least log end over this broker, the maximal ISR, and every live follower that is caught
     /// up: the last are about to join, and must not find the watermark beyond their reach.
     fn advance_high_watermark(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        if !self.has_enough_replicas() {
+        if !self.has_enough_replicas() && !Bug::Kafka15583.is_planted() {
             return;
         }
         let mut committed = self.log_end_offset;

@@ -4,7 +4,7 @@
 //! not above the one asked for. The leader tells a fetching follower where it diverged; the follower
 //! cuts its log and asks again, until the last epoch of its log is one that the leader has as long.
 
-use model::{LeaderEpoch, Offset};
+use model::{Bug, LeaderEpoch, Offset};
 
 /// Where the records of `epoch` end in one log, exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +35,11 @@ pub fn reconcile(
     log_start_offset: Offset,
     found: Option<EpochEnd>,
 ) -> Reconciliation {
+    let is_older = |end: EpochEnd| end.epoch < last_fetched_epoch && !Bug::Kafka6361.is_planted();
     match found {
         None => Reconciliation::OutOfRange,
         Some(_) if fetch_offset < log_start_offset => Reconciliation::OutOfRange,
-        Some(end) if end.epoch < last_fetched_epoch || end.end_offset < fetch_offset => {
+        Some(end) if is_older(end) || end.end_offset < fetch_offset => {
             Reconciliation::Diverged(end)
         }
         Some(_) => Reconciliation::Prefix,

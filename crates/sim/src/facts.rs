@@ -2,9 +2,11 @@
 //! store, as they were when somebody could first tell.
 
 use crate::history::RecordId;
+use crate::scheduler::ProcessId;
 use broker::ReplicaView;
+use coordination::SessionId;
 use protocol::records::Batches;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How many bytes a batch of ours inflates to at most.
@@ -45,6 +47,8 @@ pub struct PartitionFacts {
     pub state: Option<PartitionState>,
     /// Who may lead besides the ISR (KIP-966).
     pub eligible: Vec<i32>,
+    /// The leader epoch and ISR that this list goes with; with others it is void.
+    pub eligible_with: (i64, Vec<i32>),
     /// Who might before the write to the store that is being looked at.
     pub eligible_before: Vec<i32>,
     /// How many were in sync, from when on.
@@ -64,6 +68,10 @@ pub struct Facts {
     pub partitions: BTreeMap<i32, PartitionFacts>,
     /// What `/controller_epoch` says.
     pub controller_epoch: i64,
+    /// Partitions and replicas that lost power since they came into the ISR: they count as if they were not in it.
+    pub doubtful: BTreeSet<(i32, i32)>,
+    /// Who is registered, and with which session.
+    pub registered: BTreeMap<i32, SessionId>,
 }
 
 impl Facts {
@@ -107,6 +115,23 @@ pub struct ReplicaStep<'a> {
     pub after: &'a ReplicaView,
     /// Its log.
     pub read: ReadLog<'a>,
+}
+
+/// What a broker tells clients of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The broker.
+    pub broker: i32,
+    /// Its process: one that starts knows nothing.
+    pub process: ProcessId,
+    /// The partition.
+    pub partition: i32,
+    /// Who leads; -1: nobody.
+    pub leader: i32,
+    /// In which epoch.
+    pub leader_epoch: i32,
+    /// The version of the state.
+    pub partition_epoch: i32,
 }
 
 /// The records in `batches` from `from` up to `to`.

@@ -9,16 +9,18 @@ mod acked_offset_is_true;
 mod acks_all_needs_min_insync;
 mod epochs_follow_the_log;
 mod epochs_only_grow;
+mod high_watermark_needs_the_isr;
 mod high_watermark_never_goes_back;
 mod idempotent_records_appear_once;
 mod isr_is_within_replicas;
 mod leader_is_complete;
 mod leaders_come_from_the_isr;
 mod logs_match;
+mod metadata_never_goes_back;
 mod one_controller_per_epoch;
 mod reads_are_committed;
 
-use crate::facts::{Facts, LoggedRecord, PartitionState, ReplicaStep};
+use crate::facts::{Facts, LoggedRecord, PartitionState, ReplicaStep, Told};
 use crate::history::Seen;
 
 /// Whether it holds; if not, why not.
@@ -31,6 +33,11 @@ pub trait Invariant: Send {
 
     /// A broker made a step: this is one of its replicas.
     fn replica(&mut self, _facts: &Facts, _step: &ReplicaStep<'_>) -> Verdict {
+        Ok(())
+    }
+
+    /// A broker tells clients something else of a partition.
+    fn told(&mut self, _facts: &Facts, _told: &Told) -> Verdict {
         Ok(())
     }
 
@@ -80,9 +87,11 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<logs_match::LogsMatch>::default(),
         Box::new(leader_is_complete::LeaderIsComplete),
         Box::<high_watermark_never_goes_back::HighWatermarkNeverGoesBack>::default(),
+        Box::<high_watermark_needs_the_isr::HighWatermarkNeedsTheIsr>::default(),
         Box::new(reads_are_committed::ReadsAreCommitted),
         Box::<epochs_follow_the_log::EpochsFollowTheLog>::default(),
         Box::new(one_controller_per_epoch::OneControllerPerEpoch),
+        Box::<metadata_never_goes_back::MetadataNeverGoesBack>::default(),
         Box::new(isr_is_within_replicas::IsrIsWithinReplicas),
         Box::<epochs_only_grow::EpochsOnlyGrow>::default(),
         Box::<acks_all_needs_min_insync::AcksAllNeedsMinInsync>::default(),

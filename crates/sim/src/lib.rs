@@ -15,12 +15,14 @@
 
 pub mod clients;
 pub mod facts;
+pub mod faults;
 pub mod history;
 pub mod invariants;
 pub mod network;
 pub mod node;
 pub mod oracle;
 pub mod plan;
+pub mod runs;
 pub mod scheduler;
 pub mod situations;
 pub mod store;

@@ -1,22 +1,26 @@
-//! The simulator as a command: many seeds, or one of them in detail.
+//! The simulator as a command: many seeds, one of them in detail, or bugs that are put back.
+
+#[cfg(feature = "planted-bugs")]
+mod scoreboard;
+mod shrink;
 
 use clap::Parser;
+use platform::Clock;
+use platform::clock::SystemClock;
 use serde_json::json;
 use sim::plan::Plan;
+use sim::runs::{self, Run};
 use sim::situations::Situations;
 use sim::trace::Trace;
-use sim::world::{self, Outcome};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Runs whole clusters on virtual time.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask sim")]
 struct Arguments {
-    /// How many seeds to run.
+    /// How many seeds to run; of bugs, how many at most for each.
     #[arg(long, default_value_t = 20)]
     seeds: u64,
     /// The first of them.
@@ -37,89 +41,131 @@ struct Arguments {
     /// Fail if a situation that the runs must lead to never came about.
     #[arg(long)]
     sometimes: bool,
+    /// With --seed: only these of its faults, by number; "none" for none.
+    #[arg(long, value_name = "NUMBERS")]
+    faults: Option<String>,
+    /// With --seed: only these of its producers, by number.
+    #[arg(long, value_name = "NUMBERS")]
+    producers: Option<String>,
+    /// With --seed, which breaks a rule: look for fewer faults and clients that break it too.
+    #[arg(long)]
+    shrink: bool,
+    /// Put a bug of Kafka's back, by name; without --seed: how many seeds does it take to find it? "all" takes one
+    /// after the other, "list" lists them.
+    #[arg(long, value_name = "NAME")]
+    plant: Option<String>,
+}
+
+impl Arguments {
+    fn plan(&self, seed: u64) -> Plan {
+        let mut plan = Plan::of(seed, Duration::from_secs(self.seconds));
+        if let Some(kept) = self.faults.as_deref().map(numbers) {
+            plan.faults.retain(|fault| kept.contains(&fault.number));
+        }
+        if let Some(kept) = self.producers.as_deref().map(numbers) {
+            plan.producers.retain(|producer| {
+                usize::try_from(producer.number).is_ok_and(|number| kept.contains(&number))
+            });
+        }
+        plan
+    }
+
+    fn seeds(&self) -> std::ops::Range<u64> {
+        match self.seed {
+            Some(seed) => seed..seed + 1,
+            None => self.from..self.from + self.seeds,
+        }
+    }
+}
+
+fn numbers(text: &str) -> Vec<usize> {
+    text.split(',').filter_map(|number| number.trim().parse().ok()).collect()
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let seeds = match arguments.seed {
-        Some(seed) => seed..seed + 1,
-        None => arguments.from..arguments.from + arguments.seeds,
-    };
+    #[cfg(not(feature = "planted-bugs"))]
+    if arguments.plant.is_some() {
+        eprintln!("this simulator was built without bugs: use cargo xtask sim");
+        return ExitCode::FAILURE;
+    }
+    #[cfg(feature = "planted-bugs")]
+    if let Some(name) = &arguments.plant {
+        match scoreboard::plant(name, &arguments) {
+            scoreboard::Planted::One => {}
+            scoreboard::Planted::Done(code) => return code,
+        }
+    }
+    if arguments.shrink {
+        runs::take_panics();
+        return shrink::shrink(&arguments);
+    }
     if arguments.trace {
         log_to_standard_output();
+        let seed = arguments.seeds().start;
+        let run = runs::one(arguments.plan(seed), &Trace::new(200).printing());
+        println!("{}", run.line());
+        return if run.broken.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let next = AtomicU64::new(seeds.start);
-    let (failed, situations) = (AtomicU64::new(0), Mutex::new(Situations::default()));
-    std::thread::scope(|scope| {
-        for _ in 0..arguments.jobs.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        return;
-                    }
-                    match one(seed, &arguments) {
-                        Some(found) => situations.lock().expect("no panic").merge(&found),
-                        None => drop(failed.fetch_add(1, Ordering::Relaxed)),
-                    }
+    runs::take_panics();
+    many(&arguments)
+}
+
+fn many(arguments: &Arguments) -> ExitCode {
+    let clock = SystemClock::new();
+    let begun = clock.now();
+    let sum = Mutex::new((0_u64, 0_u64, Duration::ZERO, Situations::default()));
+    runs::many(
+        arguments.seeds(),
+        arguments.jobs,
+        |seed| arguments.plan(seed),
+        |run| {
+            report(run, arguments);
+            let (count, failed, virtually, situations) = &mut *sum.lock().expect("no panic");
+            *count += 1;
+            match (&run.broken, &run.outcome) {
+                (None, Some(outcome)) => {
+                    *virtually += outcome.elapsed;
+                    situations.merge(&outcome.situations);
                 }
-            });
-        }
-    });
-    let failed = failed.into_inner();
-    let missing = situations.into_inner().expect("no panic").missing();
+                (_, _) => *failed += 1,
+            }
+            true
+        },
+    );
+    let (count, failed, virtually, situations) = sum.into_inner().expect("no panic");
+    let took = clock.now().since(begun);
+    let missing = situations.missing();
     println!(
         "{}",
-        json!({"runs": seeds.end - seeds.start, "failed": failed, "missing": format!("{missing:?}")})
+        json!({
+            "runs": count,
+            "failed": failed,
+            "missing": format!("{missing:?}"),
+            "situations": format!("{situations:?}"),
+            "real_s": took.as_secs(),
+            "virtual_minutes": virtually.as_secs() / 60,
+            "virtual_per_real": virtually.as_secs_f64() / took.as_secs_f64(),
+        })
     );
     let is_tame = arguments.sometimes && !missing.is_empty();
     if failed > 0 || is_tame { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// One run; what it led to, unless it failed.
-fn one(seed: u64, arguments: &Arguments) -> Option<Situations> {
-    let trace = Trace::new(200);
-    let trace = if arguments.trace { trace.printing() } else { trace };
-    let plan = Plan::of(seed, Duration::from_secs(arguments.seconds));
-    let clock = platform::clock::SystemClock::new();
-    let begun = platform::Clock::now(&clock);
-    let outcome = catch_unwind(AssertUnwindSafe(|| world::run(plan, &trace)));
-    let took = platform::Clock::now(&clock).since(begun);
-    let (broken, situations) = match &outcome {
-        Ok(Outcome { violation: None, situations, .. }) => (None, Some(situations.clone())),
-        Ok(Outcome { violation: Some(violation), .. }) => {
-            (Some(format!("{}: {}", violation.invariant, violation.what)), None)
-        }
-        Err(_) => (Some("panic".to_owned()), None),
-    };
-    let mut line = json!({
-        "seed": seed,
-        "ok": broken.is_none(),
-        "broken": broken,
-        "real_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-        "hash": format!("{:016x}", trace.hash()),
-    });
-    if let Ok(outcome) = &outcome {
-        line["steps"] = json!(outcome.steps);
-        line["virtual_s"] = json!(outcome.elapsed.as_secs());
-        line["faults"] = json!(outcome.faults);
-        line["acked"] = json!(outcome.acked);
-        line["committed"] = json!(outcome.committed);
-        line["unanswered"] = json!(outcome.unknown);
-        line["refused"] = json!(outcome.refused);
-    }
-    println!("{line}");
-    if broken.is_some() {
-        for line in trace.last() {
+fn report(run: &Run, arguments: &Arguments) {
+    println!("{}", run.line());
+    if run.broken.is_some() {
+        for line in &run.last {
             eprintln!("{line}");
         }
         eprintln!(
-            "seed {seed} at {}; again with: cargo xtask sim --seed {seed} --seconds {} --trace",
+            "seed {} at {}; again with: cargo xtask sim --seed {} --seconds {} --trace",
+            run.seed,
             commit(),
+            run.seed,
             arguments.seconds
         );
     }
-    situations
 }
 
 fn commit() -> String {

@@ -46,7 +46,7 @@ impl HostId {
 }
 
 /// How long bytes are under way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delays {
     /// At least.
     pub least: Duration,

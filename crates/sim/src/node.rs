@@ -8,10 +8,14 @@ use broker::config::BrokerConfig;
 use broker::server::Environment;
 use broker::stepped::SteppedBroker;
 use parking_lot::Mutex;
+use platform::disk::WriteFault;
 use platform::random::SeededRandom;
-use platform::{MemoryDisk, Tasks};
+use platform::{MemoryDisk, Random, Tasks};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Where brokers keep their logs.
+const DATA: &str = "/data";
 
 /// How long a stop may take.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
@@ -50,6 +54,11 @@ pub struct Node {
     /// Its clock.
     pub clock: Arc<VirtualClock>,
     disk: MemoryDisk,
+    /// How long writes take at most, while the disk is slow, and how many there were when that was last looked at.
+    slow: Option<(Duration, u64)>,
+    /// Whether the disk has failed since the process started: its directory may be offline until it is started again.
+    has_failed_disk: bool,
+    random: SeededRandom,
     starts: u64,
 }
 
@@ -75,6 +84,9 @@ impl Node {
             running: Running::Nothing,
             clock: surroundings.scheduler.clock(),
             disk: MemoryDisk::new(),
+            slow: None,
+            has_failed_disk: false,
+            random: SeededRandom::new(surroundings.plan.seed ^ 0x6469_736b ^ u64::from(host.0)),
             starts: 0,
         }
     }
@@ -122,6 +134,7 @@ impl Node {
     pub fn start(&mut self, surroundings: &Surroundings) {
         assert!(self.process().is_none(), "one at a time");
         self.starts += 1;
+        self.has_failed_disk = false;
         let Surroundings { scheduler, network, store, plan } = surroundings;
         let id = scheduler.process();
         let slot = Arc::new(Slot::default());
@@ -189,6 +202,53 @@ impl Node {
         }
     }
 
+    /// The disk has room for `bytes` more.
+    pub fn fill_disk(&self, bytes: u64) {
+        self.disk.set_capacity(Some(self.disk.used() + bytes));
+    }
+
+    /// Nothing works that is asked of the disk.
+    pub fn fail_disk(&mut self) {
+        self.has_failed_disk = true;
+        self.disk.set_failing(DATA, true);
+    }
+
+    /// These of the next writes go wrong.
+    pub fn fail_writes(&mut self, writes: &[(u64, WriteFault)]) {
+        self.has_failed_disk = true;
+        writes.iter().for_each(|(nth, fault)| self.disk.fail_write(*nth, *fault));
+    }
+
+    /// Whether somebody has to start the process again, now that the disk is as it should be.
+    #[must_use]
+    pub fn needs_restart(&self) -> bool {
+        self.has_failed_disk && self.process().is_some()
+    }
+
+    /// From now on writes take up to so long, or no time.
+    pub fn slow_disk(&mut self, most: Option<Duration>) {
+        self.slow = most.map(|most| (most, self.disk.changes()));
+    }
+
+    /// The disk is as it should be.
+    pub fn mend_disk(&mut self) {
+        self.disk.set_capacity(None);
+        self.disk.set_failing(DATA, false);
+        self.slow = None;
+    }
+
+    /// After a step: if its disk is slow and has written, the process stands still for as long as that takes.
+    pub fn wait_for_disk(&mut self, scheduler: &Scheduler) {
+        let Some((most, seen)) = &mut self.slow else { return };
+        let changes = self.disk.changes();
+        let Running::Process { id, is_paused: false, .. } = self.running else { return };
+        if std::mem::replace(seen, changes) == changes {
+            return;
+        }
+        let millis = self.random.below(u64::try_from(most.as_millis()).unwrap_or(u64::MAX) + 1);
+        scheduler.stall(id, Duration::from_millis(millis));
+    }
+
     /// Freezes the process.
     pub fn pause(&mut self, scheduler: &Scheduler) {
         if let Running::Process { id, is_paused, .. } = &mut self.running {
@@ -211,7 +271,7 @@ fn config(plan: &Plan, host: HostId) -> BrokerConfig {
     let mut settings = vec![
         ("listeners", format!("PLAINTEXT://{}:{PORT}", host.ip())),
         ("broker.id", host.0.to_string()),
-        ("log.dirs", "/data".to_owned()),
+        ("log.dirs", DATA.to_owned()),
         ("barnabas.reactors", "2".to_owned()),
         ("barnabas.disk.reserve.bytes", "0".to_owned()),
         ("barnabas.fast.failure.detection", plan.fast_detection.to_string()),

@@ -1,6 +1,6 @@
 //! Watches everything: gathers the facts after each step and asks the invariants.
 
-use crate::facts::{Facts, LoggedRecord, PartitionState, ReplicaStep, records};
+use crate::facts::{Facts, LoggedRecord, PartitionState, ReplicaStep, Told, records};
 use crate::history::{History, Seen};
 use crate::invariants::{self, Invariant};
 use crate::node::Node;
@@ -14,7 +14,7 @@ use broker::{ReplicaView, RoleView};
 use coordination::Op;
 use model::{Offset, TopicPartition};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What is read of a log at once.
@@ -36,11 +36,12 @@ pub struct Oracle {
     /// What came about.
     pub situations: Situations,
     invariants: Vec<Box<dyn Invariant>>,
+    /// How many there are.
+    partitions: i32,
     views: BTreeMap<(i32, i32), (ProcessId, ReplicaView)>,
+    told: BTreeMap<(i32, i32), Told>,
     /// Where logs ended when their machine lost power.
     ends_at_power_loss: BTreeMap<(i32, i32), Offset>,
-    /// Replicas that lost power since they came into the ISR: they count as if they were not in it.
-    doubtful: BTreeSet<(i32, i32)>,
     violation: Option<Violation>,
     trace: Trace,
 }
@@ -60,9 +61,10 @@ impl Oracle {
             facts: Facts { min_insync, controller_epoch: -1, ..Facts::default() },
             situations: Situations::default(),
             invariants: invariants::all(),
+            partitions: plan.partitions,
             views: BTreeMap::new(),
+            told: BTreeMap::new(),
             ends_at_power_loss: BTreeMap::new(),
-            doubtful: BTreeSet::new(),
             violation: None,
             trace,
         }
@@ -127,15 +129,16 @@ impl Oracle {
     /// Whether an ISR has a member that lost power since it came into it, so that its other members must stay.
     #[must_use]
     pub fn is_anybody_doubtful(&self) -> bool {
-        !self.doubtful.is_empty()
+        !self.facts.doubtful.is_empty()
     }
 
     /// `id`'s machine loses power.
     pub fn power_lost(&mut self, id: i32) {
         self.situations.note(Situation::PowerLost);
-        for (&partition, facts) in &self.facts.partitions {
+        let Facts { partitions, doubtful, .. } = &mut self.facts;
+        for (&partition, facts) in partitions {
             if facts.state.as_ref().is_some_and(|state| state.isr.contains(&id)) {
-                self.doubtful.insert((partition, id));
+                doubtful.insert((partition, id));
             }
         }
         for (&(_, partition), (_, view)) in self.views.range((id, i32::MIN)..=(id, i32::MAX)) {
@@ -171,6 +174,23 @@ impl Oracle {
             let before = known.map(|(_, before)| before.clone());
             self.replica_changed(key, before.as_ref(), &view, &name, broker);
             self.views.insert(key, (process, view));
+        }
+        for partition in 0..self.partitions {
+            let Some((leader, leader_epoch, partition_epoch)) = broker.told(TOPIC, partition)
+            else {
+                continue;
+            };
+            let told = Told {
+                broker: id,
+                process,
+                partition,
+                leader: leader.map_or(-1, |leader| leader.0),
+                leader_epoch: leader_epoch.0,
+                partition_epoch: partition_epoch.0,
+            };
+            if self.told.insert((id, partition), told) != Some(told) {
+                self.ask(|invariant, facts| invariant.told(facts, &told));
+            }
         }
     }
 
@@ -235,7 +255,13 @@ impl Oracle {
     }
 
     fn store_written(&mut self, written: &Written) {
-        let (path, data) = match &written.op {
+        let (session, op) = match written {
+            Written::Made { session, op, .. } => (*session, op),
+            Written::Ended(session) => {
+                return self.facts.registered.retain(|_, owner| owner != session);
+            }
+        };
+        let (path, data) = match op {
             Op::Create { path, data, .. } | Op::Set { path, data, .. } => (path, data),
             Op::Delete { path, .. } => (path, &None),
             Op::Check { .. } => return,
@@ -254,7 +280,15 @@ impl Oracle {
             && let Ok(partition) = number.parse()
         {
             let facts = self.facts.partitions.entry(partition).or_default();
-            facts.eligible = ids(&json()["eligible"]);
+            let json = json();
+            facts.eligible = ids(&json["eligible"]);
+            facts.eligible_with = (json["leader_epoch"].as_i64().unwrap_or(-1), ids(&json["isr"]));
+        } else if let Some(id) = path.strip_prefix("/brokers/ids/").and_then(|id| id.parse().ok()) {
+            match op {
+                Op::Delete { .. } => drop(self.facts.registered.remove(&id)),
+                Op::Create { .. } => drop(self.facts.registered.insert(id, session)),
+                Op::Set { .. } | Op::Check { .. } => {}
+            }
         } else if data.is_none() {
             // Other nodes that are deleted say nothing.
         } else if *path == topic {
@@ -292,6 +326,12 @@ impl Oracle {
             if state.leader == -1 {
                 self.situations.note(Situation::PartitionWithoutLeader);
             }
+            if state.leader != -1 && !known.isr.contains(&state.leader) {
+                self.situations.note(Situation::LedByList);
+            }
+            if state.isr.len() < self.facts.min_insync {
+                self.situations.note(Situation::IsrBelowMinimum);
+            }
             if state.isr.len() < known.isr.len() {
                 self.situations.note(Situation::IsrShrank);
             }
@@ -299,7 +339,7 @@ impl Oracle {
                 self.situations.note(Situation::IsrGrew);
             }
         }
-        self.doubtful.retain(|(of, id)| *of != partition || state.isr.contains(id));
+        self.facts.doubtful.retain(|(of, id)| *of != partition || state.isr.contains(id));
         facts.isr_sizes.push((now, state.isr.len()));
         facts.state = Some(state);
     }

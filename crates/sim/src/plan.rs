@@ -1,5 +1,9 @@
-//! What a seed decides before anything runs: topology, configuration, workload, and which faults there are.
+//! What a seed decides before anything runs: topology, configuration, workload, and every fault.
+//!
+//! Each part is decided by itself: what is left out of one of them leaves the others as they were.
 
+use crate::clients::ProducerSettings;
+use crate::faults::{self, FaultKind, Planned};
 use crate::network::Delays;
 use platform::Random;
 use platform::random::SeededRandom;
@@ -9,63 +13,6 @@ use std::time::Duration;
 /// The topic that clients use.
 pub const TOPIC: &str = "orders";
 
-/// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FaultKind {
-    /// A broker's process is killed; what it wrote stays.
-    Kill,
-    /// A broker is stopped as by SIGTERM.
-    Stop,
-    /// A broker's machine loses power; of what was not synced a part is lost.
-    PowerFailure,
-    /// A broker stands still.
-    Pause,
-    /// Nothing comes from one machine to another.
-    OneWay,
-    /// A machine is cut off from some others, or from all.
-    Partition,
-    /// Connections are reset.
-    Resets,
-    /// The store ends a broker's session.
-    Expiry,
-    /// Everything is under way for longer.
-    SlowNetwork,
-    /// A broker's wall clock jumps.
-    ClockJump,
-}
-
-impl FaultKind {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Kill,
-        Self::Stop,
-        Self::PowerFailure,
-        Self::Pause,
-        Self::OneWay,
-        Self::Partition,
-        Self::Resets,
-        Self::Expiry,
-        Self::SlowNetwork,
-        Self::ClockJump,
-    ];
-
-    /// Whether somebody may leave an ISR for it.
-    #[must_use]
-    pub fn disturbs_isrs(self) -> bool {
-        match self {
-            Self::Kill
-            | Self::Stop
-            | Self::PowerFailure
-            | Self::Pause
-            | Self::OneWay
-            | Self::Partition
-            | Self::SlowNetwork
-            | Self::Expiry => true,
-            Self::Resets | Self::ClockJump => false,
-        }
-    }
-}
-
 /// What one run is like.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -73,8 +20,8 @@ pub struct Plan {
     pub seed: u64,
     /// How many brokers: 1 to this.
     pub brokers: u8,
-    /// How many producers.
-    pub producers: u8,
+    /// The producers.
+    pub producers: Vec<ProducerSettings>,
     /// How many consumers.
     pub consumers: u8,
     /// Partitions of the topic.
@@ -95,12 +42,14 @@ pub struct Plan {
     pub fast_detection: bool,
     /// How long bytes are under way when nothing is wrong.
     pub delays: Delays,
-    /// Which faults there are.
-    pub faults: Vec<FaultKind>,
+    /// Which kinds of faults there are.
+    pub kinds: Vec<FaultKind>,
     /// Between two faults, on average.
     pub fault_gap: Duration,
     /// How long there are faults.
     pub fault_span: Duration,
+    /// The faults, in order.
+    pub faults: Vec<Planned>,
 }
 
 impl Plan {
@@ -113,14 +62,15 @@ impl Plan {
         let is = |of: u64| random.below(of) == 0;
         let brokers = u8::try_from(between(3, 5)).expect("few");
         let replicas = if is(5) { 2 } else { 3 };
-        let mut faults: Vec<_> = FaultKind::ALL.into_iter().filter(|_| is(2)).collect();
-        if faults.is_empty() {
-            faults.push(FaultKind::Kill);
+        let mut kinds: Vec<_> = FaultKind::ALL.into_iter().filter(|_| is(2)).collect();
+        if kinds.is_empty() {
+            kinds.push(FaultKind::Kill);
         }
-        Self {
+        let producers = between(2, 4);
+        let mut plan = Self {
             seed,
             brokers,
-            producers: u8::try_from(between(2, 4)).expect("few"),
+            producers: (1..=producers).map(|number| producer(seed, number)).collect(),
             consumers: u8::try_from(between(1, 2)).expect("few"),
             partitions: i32::try_from(between(1, 4)).expect("few"),
             replicas,
@@ -136,11 +86,27 @@ impl Plan {
                 late_of_1000: between(0, 20),
                 latest: millis(10, 200),
             },
-            faults,
+            kinds,
             fault_gap: millis(500, 6_000),
             fault_span,
-        }
+            faults: Vec::new(),
+        };
+        plan.faults = faults::of(&plan);
+        plan
     }
+}
+
+fn producer(seed: u64, number: u64) -> ProducerSettings {
+    let random = SeededRandom::new(seed ^ 0x7072_6f64 ^ (number << 40));
+    let is_idempotent = random.below(2) == 0;
+    let acks = match (is_idempotent, random.below(4)) {
+        (true, _) | (false, 0 | 1) => -1,
+        (false, 2) => 1,
+        (false, _) => 0,
+    };
+    let pause = Duration::from_millis(20 + random.below(380));
+    let number = u32::try_from(number).expect("few");
+    ProducerSettings { number, acks, is_idempotent, pause }
 }
 
 impl fmt::Display for Plan {
@@ -150,7 +116,7 @@ impl fmt::Display for Plan {
             "{} brokers, {} producers, {} consumers, {} partitions x {}, min.insync {}, session {:?}, \
              lag {:?}, segments {} B, flush {}, fast detection {}, delays {:?}..{:?}, faults {:?} every {:?}",
             self.brokers,
-            self.producers,
+            self.producers.len(),
             self.consumers,
             self.partitions,
             self.replicas,
@@ -162,7 +128,7 @@ impl fmt::Display for Plan {
             self.fast_detection,
             self.delays.least,
             self.delays.most,
-            self.faults,
+            self.kinds,
             self.fault_gap,
         )
     }

@@ -64,8 +64,16 @@ struct State {
 #[derive(Default)]
 struct Process {
     is_paused: bool,
+    /// Besides that it waits, so often.
+    stalls: u32,
     /// What could go on if it were not paused.
     held: Vec<u64>,
+}
+
+impl Process {
+    fn stands_still(&self) -> bool {
+        self.is_paused || self.stalls > 0
+    }
 }
 
 struct Entry {
@@ -125,7 +133,7 @@ impl State {
             return;
         }
         match self.processes.get_mut(&entry.process) {
-            Some(process) if process.is_paused => process.held.push(task),
+            Some(process) if process.stands_still() => process.held.push(task),
             _ => self.ready.push(task),
         }
         if let Some(root) = &self.root {
@@ -227,10 +235,14 @@ impl Scheduler {
 
     /// Freezes a process, as SIGSTOP does. Its timers fire when it goes on.
     pub fn pause(&self, process: ProcessId) {
+        self.freeze(process, |paused| paused.is_paused = true);
+    }
+
+    fn freeze(&self, process: ProcessId, freeze: impl FnOnce(&mut Process)) {
         let mut state = self.0.state.lock();
         let State { tasks, ready, processes, .. } = &mut *state;
         let Some(paused) = processes.get_mut(&process) else { return };
-        paused.is_paused = true;
+        freeze(paused);
         ready.retain(|task| {
             let is_its = tasks.get(task).is_some_and(|entry| entry.process == process);
             if is_its {
@@ -240,11 +252,25 @@ impl Scheduler {
         });
     }
 
+    /// Freezes a process for `span`, besides what [`Self::pause`] does.
+    pub fn stall(&self, process: ProcessId, span: Duration) {
+        self.freeze(process, |stalled| stalled.stalls += 1);
+        let scheduler = self.clone();
+        self.after(span, move || scheduler.thaw(process, |stalled| stalled.stalls -= 1));
+    }
+
     /// Lets a process go on.
     pub fn resume(&self, process: ProcessId) {
+        self.thaw(process, |paused| paused.is_paused = false);
+    }
+
+    fn thaw(&self, process: ProcessId, thaw: impl FnOnce(&mut Process)) {
         let mut state = self.0.state.lock();
         let Some(paused) = state.processes.get_mut(&process) else { return };
-        paused.is_paused = false;
+        thaw(paused);
+        if paused.stands_still() {
+            return;
+        }
         let held = std::mem::take(&mut paused.held);
         state.ready.extend(held);
         if let Some(root) = &state.root {

@@ -35,11 +35,19 @@ pub enum Situation {
     LeadersOfManyEpochs,
     /// A broker was stopped and handed over.
     StoppedCleanly,
+    /// Who was not in the ISR led without loss (KIP-966).
+    LedByList,
+    /// An ISR was smaller than `min.insync.replicas`.
+    IsrBelowMinimum,
+    /// A producer was refused because a disk was full or failed.
+    StorageFailed,
+    /// A broker did not hear whether what it wrote to the store was written.
+    WriteUnanswered,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 19] = [
         Self::LeaderElected,
         Self::PartitionWithoutLeader,
         Self::FollowerTruncated,
@@ -55,7 +63,17 @@ impl Situation {
         Self::RecordsLostByPowerFailure,
         Self::LeadersOfManyEpochs,
         Self::StoppedCleanly,
+        Self::LedByList,
+        Self::IsrBelowMinimum,
+        Self::StorageFailed,
+        Self::WriteUnanswered,
     ];
+
+    /// Whether it takes hundreds of seeds to be sure of it.
+    #[must_use]
+    pub fn is_rare(self) -> bool {
+        matches!(self, Self::LedByList | Self::WriteUnanswered)
+    }
 }
 
 /// How often each came about.

@@ -26,11 +26,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
+/// So many events are kept that may not have been heard.
+const MOST_UNHEARD: usize = 1_000;
+
 /// Between two tries to connect.
 const RECONNECT_AFTER: Duration = Duration::from_millis(250);
 
 enum ToServer {
-    Hello(Option<SessionId>),
+    /// For a session, of which so many events were heard.
+    Hello(Option<SessionId>, u64),
     Ping,
     Request(u64, Request),
 }
@@ -43,15 +47,20 @@ enum ToClient {
     Event(Event),
 }
 
-/// A change of the tree that was made.
+/// Something that happened to the tree.
 #[derive(Clone, Debug)]
-pub struct Written {
-    /// By whose session.
-    pub writer: HostId,
-    /// What.
-    pub op: Op,
-    /// And what came of it.
-    pub result: OpResult,
+pub enum Written {
+    /// A change was made.
+    Made {
+        /// By which session.
+        session: SessionId,
+        /// What.
+        op: Op,
+        /// And what came of it.
+        result: OpResult,
+    },
+    /// A session ended, and what it held is gone.
+    Ended(SessionId),
 }
 
 /// The server; clones share it.
@@ -72,6 +81,7 @@ struct Shared {
     /// What was written and not looked at yet.
     written: Mutex<Vec<Written>>,
     expired: Mutex<u64>,
+    unanswered: Mutex<u64>,
 }
 
 /// A session as the server has it.
@@ -81,6 +91,9 @@ struct Held {
     heard_at: Instant,
     /// Events that were not sent yet.
     events: Arc<tokio::sync::Mutex<Events>>,
+    /// How many were sent in all, and the last of them, which may not have been heard: a client that comes back hears
+    /// of what has changed meanwhile.
+    sent: (u64, VecDeque<Event>),
     /// Told that another connection has the session.
     moved: Arc<Notify>,
 }
@@ -140,6 +153,7 @@ impl StoreServer {
             to_client: Table::default(),
             written: Mutex::default(),
             expired: Mutex::new(0),
+            unanswered: Mutex::new(0),
         }));
         let accepting = server.clone();
         network.listen(host, move |stream, peer| {
@@ -178,6 +192,12 @@ impl StoreServer {
         *self.0.expired.lock()
     }
 
+    /// How many writes were made, or not, whose answers did not come.
+    #[must_use]
+    pub fn unanswered(&self) -> u64 {
+        *self.0.unanswered.lock()
+    }
+
     /// Ends all sessions of `owner`, as the server does whose clock jumped.
     pub fn expire(&self, owner: HostId) {
         let long_ago = Instant::now() - self.0.timeout * 2;
@@ -199,8 +219,10 @@ impl StoreServer {
             };
             for held in over {
                 *self.0.expired.lock() += 1;
+                let id = held.handle.id();
                 // One that its broker has closed is answered so.
                 drop(held.handle.close().await);
+                self.0.written.lock().push(Written::Ended(id));
                 held.moved.notify_one();
             }
         }
@@ -210,7 +232,7 @@ impl StoreServer {
     async fn serve(self, mut stream: Box<dyn ByteStream>, owner: HostId) {
         let shared = &self.0;
         let Ok(number) = stream.read_u64().await else { return };
-        let Some(ToServer::Hello(known)) = shared.to_server.take(number) else { return };
+        let Some(ToServer::Hello(known, heard)) = shared.to_server.take(number) else { return };
         let opened = match known {
             None => match shared.tree.open_session().await {
                 Ok((handle, events)) => {
@@ -220,6 +242,7 @@ impl StoreServer {
                         owner,
                         heard_at: Instant::now(),
                         events: Arc::new(tokio::sync::Mutex::new(events)),
+                        sent: (0, VecDeque::new()),
                         moved: Arc::new(Notify::new()),
                     };
                     shared.sessions.lock().insert(id, held);
@@ -247,12 +270,18 @@ impl StoreServer {
         };
         // The connection before this one lets go of them when it hears that the session has moved.
         let mut events = events.lock().await;
+        for event in self.unheard(id, heard) {
+            if self.tell(&mut stream, ToClient::Event(event)).await.is_err() {
+                return;
+            }
+        }
         loop {
             let heard = tokio::select! {
                 biased;
                 () = moved.notified() => return,
                 event = events.recv() => match event {
                     Some(event) => {
+                        self.note_sent(id, &event);
                         if self.tell(&mut stream, ToClient::Event(event)).await.is_err() {
                             return;
                         }
@@ -275,9 +304,10 @@ impl StoreServer {
                 }
                 Some(ToServer::Request(number, request)) => {
                     let is_close = request == Request::Close;
-                    let reply = self.perform(&handle, owner, request).await;
+                    let reply = self.perform(&handle, request).await;
                     // Events of changes come before replies that show them.
                     while let Ok(event) = events.try_recv() {
+                        self.note_sent(id, &event);
                         if self.tell(&mut stream, ToClient::Event(event)).await.is_err() {
                             return;
                         }
@@ -291,9 +321,29 @@ impl StoreServer {
                         return;
                     }
                 }
-                Some(ToServer::Hello(_)) | None => return,
+                Some(ToServer::Hello(..)) | None => return,
             }
         }
+    }
+
+    fn note_sent(&self, session: SessionId, event: &Event) {
+        if let Some(held) = self.0.sessions.lock().get_mut(&session) {
+            held.sent.0 += 1;
+            held.sent.1.push_back(event.clone());
+            if held.sent.1.len() > MOST_UNHEARD {
+                held.sent.1.pop_front();
+            }
+        }
+    }
+
+    /// What was sent on a session after the first `heard` events.
+    fn unheard(&self, session: SessionId, heard: u64) -> Vec<Event> {
+        let sessions = self.0.sessions.lock();
+        let Some(Held { sent: (count, last), .. }) = sessions.get(&session) else {
+            return Vec::new();
+        };
+        let unheard = usize::try_from(count - heard).expect("few");
+        last.iter().skip(last.len().saturating_sub(unheard)).cloned().collect()
     }
 
     async fn tell(
@@ -304,22 +354,22 @@ impl StoreServer {
         stream.write_u64(self.0.to_client.put(message)).await
     }
 
-    async fn perform(
-        &self,
-        handle: &SessionHandle,
-        writer: HostId,
-        request: Request,
-    ) -> Result<Reply, StoreError> {
+    async fn perform(&self, handle: &SessionHandle, request: Request) -> Result<Reply, StoreError> {
         match request {
             Request::Write(ops) => {
                 let results = handle.multi(ops.clone()).await?;
                 let made = ops.into_iter().zip(results.iter().cloned());
-                let made = made.map(|(op, result)| Written { writer, op, result });
+                let session = handle.id();
+                let made = made.map(|(op, result)| Written::Made { session, op, result });
                 self.0.written.lock().extend(made);
                 Ok(Reply::Written(results))
             }
             Request::Read(reads) => handle.read_all(reads).await.map(Reply::Read),
-            Request::Close => handle.close().await.map(|()| Reply::Closed),
+            Request::Close => {
+                handle.close().await?;
+                self.0.written.lock().push(Written::Ended(handle.id()));
+                Ok(Reply::Closed)
+            }
         }
     }
 }
@@ -340,7 +390,7 @@ impl Store for SimulatedStore {
             // As `zookeeper.connection.timeout.ms`, which is the session's timeout unless it is set.
             let opening = timeout(link.server.0.timeout * 3, async {
                 loop {
-                    if let Some((stream, Some(id))) = link.connect(None).await {
+                    if let Some((stream, Some(id))) = link.connect(None, 0).await {
                         return (stream, id);
                     }
                     tokio::time::sleep(RECONNECT_AFTER).await;
@@ -355,6 +405,7 @@ impl Store for SimulatedStore {
                 queue: VecDeque::new(),
                 lease: Lease { confirmed_at: begun, timeout: link.server.0.timeout },
                 is_over: false,
+                heard: 0,
             };
             let session =
                 Arc::new(SimulatedSession { id, state: Mutex::new(state), news: Notify::new() });
@@ -380,6 +431,8 @@ struct State {
     queue: VecDeque<Asked>,
     lease: Lease,
     is_over: bool,
+    /// Events of the server's.
+    heard: u64,
 }
 
 #[derive(Debug)]
@@ -437,6 +490,7 @@ impl Link {
     async fn connect(
         &self,
         session: Option<SessionId>,
+        heard: u64,
     ) -> Option<(Box<dyn ByteStream>, Option<SessionId>)> {
         let shared = &self.server.0;
         let platform::Network::Virtual(network) = shared.network.at(self.host) else {
@@ -444,7 +498,7 @@ impl Link {
         };
         let connecting = async {
             let mut stream = network.connect(&shared.host.address()).await.ok()?;
-            let hello = shared.to_server.put(ToServer::Hello(session));
+            let hello = shared.to_server.put(ToServer::Hello(session, heard));
             stream.write_u64(hello).await.ok()?;
             let number = stream.read_u64().await.ok()?;
             match shared.to_client.take(number)? {
@@ -492,7 +546,8 @@ impl Link {
     ) -> Option<Box<dyn ByteStream>> {
         let mut has_lapsed = false;
         loop {
-            match self.connect(Some(session.id)).await {
+            let heard = session.state.lock().heard;
+            match self.connect(Some(session.id), heard).await {
                 Some((stream, Some(_))) => {
                     session.state.lock().lease.confirmed_at = self.clock.now();
                     return Some(stream);
@@ -544,7 +599,10 @@ impl Link {
                 Some((_, asked)) if matches!(asked.request, Request::Read(_)) => {
                     session.state.lock().queue.push_front(asked);
                 }
-                Some((_, asked)) => drop(asked.reply.send(Err(StoreError::MayHaveBeenApplied))),
+                Some((_, asked)) => {
+                    *self.server.0.unanswered.lock() += 1;
+                    drop(asked.reply.send(Err(StoreError::MayHaveBeenApplied)));
+                }
                 None => {}
             }
         }
@@ -596,6 +654,7 @@ impl Link {
             let Some(message) = shared.to_client.take(number) else { return Broke::Connection };
             let reply = match message {
                 ToClient::Event(event) => {
+                    session.state.lock().heard += 1;
                     drop(events.send(event));
                     continue;
                 }

@@ -1,11 +1,12 @@
 //! One run: a cluster and its clients, faults, and a time in which everything must heal.
 
-use crate::clients::{self, ClientContext, ProducerSettings};
+use crate::clients::{self, ClientContext};
+use crate::faults::{Fault, STORE};
 use crate::history::History;
-use crate::network::{Delays, HostId, Network};
+use crate::network::{HostId, Network};
 use crate::node::{Node, Surroundings};
 use crate::oracle::{Oracle, Violation};
-use crate::plan::{FaultKind, Plan};
+use crate::plan::{Plan, TOPIC};
 use crate::scheduler::{Ended, ProcessId, Scheduler};
 use crate::situations::{Situation, Situations};
 use crate::store::StoreServer;
@@ -18,10 +19,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the store is.
-const STORE: HostId = HostId(100);
 /// Where the first client is.
 const FIRST_CLIENT: u8 = 200;
+/// The number of the first consumer among the clients.
+const FIRST_CONSUMER: u8 = 20;
 /// Everything must be there so soon after the beginning.
 const START_WITHIN: Duration = Duration::from_secs(60);
 /// Producers go on so long after the last fault.
@@ -81,13 +82,14 @@ pub fn run(plan: Plan, trace: &Trace) -> Outcome {
 /// What is to be done at some time.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
-    Fault,
+    Fault(usize),
     Look,
     Start(HostId),
     Resume(HostId),
     Mend(HostId, HostId),
     UsualDelays,
     RightClock(HostId),
+    RightDisk(HostId),
 }
 
 struct World {
@@ -140,7 +142,7 @@ impl World {
         self.start_clients();
         self.say("clients begin");
         let end = self.now() + self.plan().fault_span;
-        self.plan_fault();
+        self.plan_faults();
         if !self.run_until(end).await {
             return;
         }
@@ -164,9 +166,11 @@ impl World {
         let refused =
             |code: ErrorCode| counts.refused.get(&code.code()).copied().unwrap_or_default();
         situations.add(Situation::NotEnoughReplicas, refused(ErrorCode::NotEnoughReplicas));
+        situations.add(Situation::StorageFailed, refused(ErrorCode::KafkaStorageError));
         situations.add(Situation::NotLeader, refused(ErrorCode::NotLeaderOrFollower));
         situations.add(Situation::AnswerLost, counts.unknown);
         situations.add(Situation::SentAgain, counts.repeated);
+        situations.add(Situation::WriteUnanswered, self.surroundings.store.unanswered());
         situations.add(Situation::SessionExpired, self.surroundings.store.expired());
         let committed = self.oracle.facts.partitions.values().map(|p| p.committed.len() as u64);
         Outcome {
@@ -192,12 +196,12 @@ impl World {
         self.surroundings.scheduler.elapsed()
     }
 
-    fn say(&self, what: &str) {
-        self.trace.event(self.now(), what);
+    fn node(&self, host: HostId) -> &Node {
+        &self.nodes[index(host)]
     }
 
-    fn below(&self, count: usize) -> usize {
-        usize::try_from(self.random.below(count as u64)).expect("an index")
+    fn say(&self, what: &str) {
+        self.trace.event(self.now(), what);
     }
 
     /// A time between two, in milliseconds.
@@ -225,25 +229,16 @@ impl World {
 
     fn start_clients(&mut self) {
         self.history.produce(true);
-        let mut number = 0;
-        for _ in 0..self.plan().producers {
-            number += 1;
-            let is_idempotent = self.random.below(2) == 0;
-            let acks = match is_idempotent {
-                true => -1,
-                false => [-1, -1, 1, 0][self.below(4)],
-            };
-            let pause = self.between(20, 400);
-            let settings = ProducerSettings { number: number.into(), acks, is_idempotent, pause };
+        for settings in self.plan().producers.clone() {
             self.say(&format!("{settings:?}"));
             let process = self.surroundings.scheduler.process();
+            let number = u8::try_from(settings.number).expect("few");
             let producing = clients::produce(self.client(number), settings);
             self.surroundings.scheduler.spawn(process, producing);
         }
-        for _ in 0..self.plan().consumers {
-            number += 1;
+        for number in 0..self.plan().consumers {
             let process = self.surroundings.scheduler.process();
-            let consuming = clients::consume(self.client(number));
+            let consuming = clients::consume(self.client(FIRST_CONSUMER + number));
             self.surroundings.scheduler.spawn(process, consuming);
         }
     }
@@ -271,8 +266,12 @@ impl World {
         let Self { surroundings, nodes, history, oracle, .. } = self;
         let (scheduler, store) = (surroundings.scheduler.clone(), surroundings.store.clone());
         let clock = scheduler.clone();
-        let observe =
-            |process: ProcessId| oracle.observe(clock.elapsed(), process, nodes, &store, history);
+        let observe = |process: ProcessId| {
+            if let Some(node) = nodes.iter_mut().find(|node| node.process() == Some(process)) {
+                node.wait_for_disk(&clock);
+            }
+            oracle.observe(clock.elapsed(), process, nodes, &store, history)
+        };
         let ended = scheduler.run(span, observe).await;
         if let Some(violation) = self.oracle.violation() {
             self.say(&format!("BROKEN {}: {}", violation.invariant, violation.what));
@@ -326,6 +325,19 @@ impl World {
                 let whole: Vec<_> = whole.map(|((_, id), view)| (id, view)).collect();
                 return Some(format!("partition {partition}: {state:?}, replicas {whole:?}"));
             }
+            for node in &self.nodes {
+                let told = node.broker().and_then(|broker| broker.told(TOPIC, *partition));
+                let is_told = told.is_some_and(|(leader, epoch, _)| {
+                    leader.is_some_and(|leader| leader.0 == state.leader)
+                        && i64::from(epoch.0) == state.leader_epoch
+                });
+                if !is_told {
+                    let id = node.id();
+                    return Some(format!(
+                        "partition {partition}: {state:?}, and broker {id} tells {told:?}"
+                    ));
+                }
+            }
             let end = self.oracle.facts.committed_end(*partition);
             for replica in &facts.replicas {
                 let view = views.get(&(*partition, *replica));
@@ -369,23 +381,20 @@ impl World {
 
     fn perform(&mut self, deed: Deed) {
         match deed {
-            Deed::Fault => {
-                self.fault();
-                self.plan_fault();
-            }
+            Deed::Fault(at) => self.fault(at),
             Deed::Look => {
                 self.look_after_processes();
                 self.later(LOOK, Deed::Look);
             }
             Deed::Start(host) => {
-                let at = usize::from(host.0 - 1);
+                let at = index(host);
                 if self.nodes[at].process().is_none() {
                     self.surroundings.network.power_on(host);
                     self.start(at);
                 }
             }
             Deed::Resume(host) => {
-                let node = &mut self.nodes[usize::from(host.0 - 1)];
+                let node = &mut self.nodes[index(host)];
                 node.resume(&self.surroundings.scheduler);
                 self.say(&format!("broker {} goes on", host.0));
             }
@@ -393,7 +402,8 @@ impl World {
             Deed::UsualDelays => {
                 self.surroundings.network.set_delays(self.surroundings.plan.delays);
             }
-            Deed::RightClock(host) => self.nodes[usize::from(host.0 - 1)].clock.set_right(),
+            Deed::RightClock(host) => self.nodes[index(host)].clock.set_right(),
+            Deed::RightDisk(host) => self.nodes[index(host)].mend_disk(),
         }
     }
 
@@ -420,134 +430,113 @@ impl World {
         }
     }
 
-    fn plan_fault(&mut self) {
-        let gap = u64::try_from(self.plan().fault_gap.as_millis()).unwrap_or(u64::MAX);
-        let pause = self.between(1, 2 * gap);
-        self.later(pause, Deed::Fault);
+    fn plan_faults(&mut self) {
+        for at in 0..self.plan().faults.len() {
+            let due = self.plan().faults[at].at;
+            self.later(due, Deed::Fault(at));
+        }
     }
 
-    fn fault(&mut self) {
-        let kinds = &self.plan().faults;
-        let kind = kinds[self.below(kinds.len())];
-        let at = self.below(self.nodes.len());
-        let (host, id) = (self.nodes[at].host, self.nodes[at].id());
-        let runs = self.nodes[at].process().is_some() && !self.nodes[at].is_paused();
+    fn fault(&mut self, at: usize) {
+        let planned = self.plan().faults[at].clone();
+        if self.can_do(&planned.fault) {
+            self.faults += 1;
+            self.say(&format!("fault {}: {}", planned.number, planned.fault));
+            self.do_wrong(planned.fault);
+        }
+    }
+
+    fn can_do(&self, fault: &Fault) -> bool {
         // An ISR of which one member lost power must not lose the others: whoever is left in it leads, and what was
         // only in its memory is gone (lists of eligible leaders, KIP-966, would keep it).
-        if self.oracle.is_anybody_doubtful() && kind.disturbs_isrs() {
-            return;
+        if self.oracle.is_anybody_doubtful() && fault.kind().disturbs_isrs() {
+            return false;
         }
-        let did = match kind {
-            FaultKind::Kill if self.nodes[at].process().is_some() => {
-                self.nodes[at].kill(&self.surroundings);
-                let pause = self.between(50, 15_000);
-                self.later(pause, Deed::Start(host));
-                format!("broker {id} is killed for {pause:?}")
+        match fault {
+            Fault::Kill(host, _) => self.node(*host).process().is_some(),
+            Fault::Stop(host) | Fault::Pause(host, _) => {
+                self.node(*host).process().is_some() && !self.node(*host).is_paused()
             }
-            FaultKind::Stop if runs => {
-                self.nodes[at].begin_stop(&self.surroundings.scheduler);
-                format!("broker {id} is told to stop")
-            }
-            FaultKind::PowerFailure
-                if self.nodes[at].process().is_some()
+            Fault::PowerFailure(host, ..) => {
+                self.node(*host).process().is_some()
                     && self.is_undisturbed()
-                    && self.oracle.can_lose_power(id) =>
-            {
-                let seed = self.random.next_u64();
-                self.oracle.power_lost(id);
-                self.nodes[at].lose_power(&self.surroundings, seed);
-                let pause = self.between(500, 15_000);
+                    && self.oracle.can_lose_power(host.0.into())
+            }
+            Fault::DiskFull(host, ..)
+            | Fault::DiskFails(host, _)
+            | Fault::WriteFails(host, _)
+            | Fault::SlowDisk(host, ..) => self.node(*host).process().is_some(),
+            Fault::Cut(..)
+            | Fault::Resets(_)
+            | Fault::Expiry(_)
+            | Fault::SlowNetwork(..)
+            | Fault::ClockJump(..) => true,
+        }
+    }
+
+    fn do_wrong(&mut self, fault: Fault) {
+        let Self { surroundings, nodes, .. } = self;
+        match fault {
+            Fault::Kill(host, pause) => {
+                nodes[index(host)].kill(surroundings);
                 self.later(pause, Deed::Start(host));
-                format!("broker {id} is without power for {pause:?}")
             }
-            FaultKind::Pause if runs => {
-                self.nodes[at].pause(&self.surroundings.scheduler);
-                let pause = self.between(100, 15_000);
+            Fault::Stop(host) => nodes[index(host)].begin_stop(&surroundings.scheduler),
+            Fault::PowerFailure(host, pause, seed) => {
+                self.oracle.power_lost(host.0.into());
+                nodes[index(host)].lose_power(surroundings, seed);
+                self.later(pause, Deed::Start(host));
+            }
+            Fault::Pause(host, pause) => {
+                nodes[index(host)].pause(&surroundings.scheduler);
                 self.later(pause, Deed::Resume(host));
-                format!("broker {id} stands still for {pause:?}")
             }
-            FaultKind::OneWay => {
-                let other = self.another_machine(host);
-                let pause = self.between(100, 15_000);
-                let (from, to) =
-                    if self.random.below(2) == 0 { (host, other) } else { (other, host) };
-                self.surroundings.network.cut(from, to);
-                self.later(pause, Deed::Mend(from, to));
-                format!("nothing comes from {} to {} for {pause:?}", from.0, to.0)
-            }
-            FaultKind::Partition => {
-                let pause = self.between(100, 20_000);
-                let alone = self.random.below(2) == 0;
-                let others: Vec<HostId> = match alone {
-                    true => self.machines().into_iter().filter(|other| *other != host).collect(),
-                    false => vec![self.another_machine(host)],
-                };
-                for &other in &others {
-                    for (from, to) in [(host, other), (other, host)] {
-                        self.surroundings.network.cut(from, to);
-                        self.later(pause, Deed::Mend(from, to));
-                    }
+            Fault::Cut(_, links, pause) => {
+                for (from, to) in links {
+                    self.surroundings.network.cut(from, to);
+                    self.later(pause, Deed::Mend(from, to));
                 }
-                let others: Vec<u8> = others.iter().map(|other| other.0).collect();
-                format!("broker {id} is cut off from {others:?} for {pause:?}")
             }
-            FaultKind::Resets => {
-                let count = 1 + self.below(10);
-                (0..count).for_each(|_| _ = self.surroundings.network.reset_one());
-                format!("{count} connections are reset")
+            Fault::Resets(count) => {
+                (0..count).for_each(|_| _ = surroundings.network.reset_one());
             }
-            FaultKind::Expiry => {
-                self.surroundings.store.expire(host);
-                format!("the session of broker {id} expires")
-            }
-            FaultKind::SlowNetwork => {
-                let pause = self.between(500, 10_000);
-                let delays = Delays {
-                    least: self.between(1, 20),
-                    most: self.between(20, 200),
-                    late_of_1000: self.random.below(200),
-                    latest: self.between(200, 2_000),
-                };
-                self.surroundings.network.set_delays(delays);
+            Fault::Expiry(host) => surroundings.store.expire(host),
+            Fault::SlowNetwork(delays, pause) => {
+                surroundings.network.set_delays(delays);
                 self.later(pause, Deed::UsualDelays);
-                format!("the network is slow for {pause:?}: {delays:?}")
             }
-            FaultKind::ClockJump => {
-                let millis = i64::try_from(self.random.below(7_200_000)).expect("two hours");
-                self.nodes[at].clock.jump(millis - 3_600_000);
-                let pause = self.between(1_000, 30_000);
+            Fault::ClockJump(host, millis, pause) => {
+                nodes[index(host)].clock.jump(millis);
                 self.later(pause, Deed::RightClock(host));
-                format!("the clock of broker {id} jumps by {} ms", millis - 3_600_000)
             }
-            FaultKind::Kill | FaultKind::Stop | FaultKind::PowerFailure | FaultKind::Pause => {
-                return;
+            Fault::DiskFull(host, room, pause) => {
+                nodes[index(host)].fill_disk(room);
+                self.later(pause, Deed::RightDisk(host));
             }
-        };
-        self.faults += 1;
-        self.say(&did);
+            Fault::DiskFails(host, pause) => {
+                nodes[index(host)].fail_disk();
+                self.later(pause, Deed::RightDisk(host));
+            }
+            Fault::WriteFails(host, writes) => nodes[index(host)].fail_writes(&writes),
+            Fault::SlowDisk(host, most, pause) => {
+                nodes[index(host)].slow_disk(Some(most));
+                self.later(pause, Deed::RightDisk(host));
+            }
+        }
     }
 
     /// Whether all brokers run, and can speak to each other and to the store.
     fn is_undisturbed(&self) -> bool {
         let disturbs = |deed: &Deed| match deed {
-            Deed::Start(_) | Deed::Resume(_) | Deed::Mend(..) | Deed::UsualDelays => true,
-            Deed::Fault | Deed::Look | Deed::RightClock(_) => false,
+            Deed::Start(_)
+            | Deed::Resume(_)
+            | Deed::Mend(..)
+            | Deed::UsualDelays
+            | Deed::RightDisk(_) => true,
+            Deed::Fault(_) | Deed::Look | Deed::RightClock(_) => false,
         };
         let is_ready = |node: &Node| node.broker().is_some_and(|broker| broker.is_ready());
         !self.agenda.values().any(disturbs) && self.nodes.iter().all(is_ready)
-    }
-
-    /// Machines between which links are cut.
-    fn machines(&self) -> Vec<HostId> {
-        let mut machines: Vec<_> = self.nodes.iter().map(|node| node.host).collect();
-        machines.push(STORE);
-        machines
-    }
-
-    fn another_machine(&self, than: HostId) -> HostId {
-        let mut others = self.machines();
-        others.retain(|other| *other != than);
-        others[self.below(others.len())]
     }
 
     /// Ends all faults.
@@ -559,11 +548,21 @@ impl World {
         self.surroundings.network.set_delays(self.surroundings.plan.delays);
         for at in 0..self.nodes.len() {
             self.nodes[at].clock.set_right();
+            self.nodes[at].mend_disk();
             self.nodes[at].resume(&self.surroundings.scheduler);
+            // As an operator does who has mended a disk.
+            if self.nodes[at].needs_restart() {
+                self.nodes[at].kill(&self.surroundings);
+            }
             if self.nodes[at].process().is_none() {
                 self.surroundings.network.power_on(self.nodes[at].host);
                 self.start(at);
             }
         }
     }
+}
+
+/// Where a broker's machine is among the nodes.
+fn index(host: HostId) -> usize {
+    usize::from(host.0 - 1)
 }

@@ -120,6 +120,28 @@ fn a_crate_uses_only_what_the_layer_table_allows() {
 }
 
 #[test]
+fn only_the_simulator_asks_for_bugs_that_are_put_back() {
+    for directory in fs::read_dir(root().join("crates")).unwrap() {
+        let directory = directory.unwrap().path();
+        let name = directory.file_name().unwrap().to_string_lossy().into_owned();
+        let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
+        let named: Vec<&str> = manifest
+            .lines()
+            .filter(|l| !l.starts_with('#') && l.contains("planted-bugs"))
+            .collect();
+        let allowed = match name.as_str() {
+            "model" => "planted-bugs = []",
+            "sim" => "planted-bugs = [\"model/planted-bugs\"]",
+            _ => "",
+        };
+        assert!(
+            named.iter().all(|line| *line == allowed),
+            "{name} must not ask for planted-bugs (decision 22): {named:?}"
+        );
+    }
+}
+
+#[test]
 fn the_layer_table_of_the_architecture_page_is_this_one() {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     for (name, may_use) in LAYERS {

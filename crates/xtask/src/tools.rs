@@ -16,10 +16,10 @@ pub(crate) fn differential(arguments: &[String]) -> Result<(), String> {
     replace_with("target/ci/barnabas-differential", arguments)
 }
 
-/// Builds the simulator and runs it.
+/// Builds the simulator and runs it: optimised, with all checks, and with bugs that `--plant` puts back.
 pub(crate) fn sim(arguments: &[String]) -> Result<(), String> {
-    cargo(&["build", "--profile", "ci", "--bin", "barnabas-sim"])?;
-    replace_with("target/ci/barnabas-sim", arguments)
+    cargo(&["build", "--profile", "sim", "--package", "sim", "--features", "planted-bugs"])?;
+    replace_with("target/sim/barnabas-sim", arguments)
 }
 
 /// Builds the crash enumerator and runs it.

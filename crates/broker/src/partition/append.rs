@@ -10,7 +10,7 @@
 use super::watch::{News, Wake};
 use super::{Isolation, Partition, Refusal, State};
 use crate::reactor::at_turn_end;
-use model::{Instant, LeaderEpoch, Offset, ProducerId, Timestamp};
+use model::{Bug, Instant, LeaderEpoch, Offset, ProducerId, Timestamp};
 use parking_lot::MutexGuard;
 use protocol::records::validate::Validated;
 use replication::{Action, Event};
@@ -591,6 +591,7 @@ impl State {
 pub(super) fn bound(log: &storage::PartitionLog, isolation: Isolation) -> Offset {
     match isolation {
         Isolation::LogEnd => log.log_end_offset(),
+        Isolation::HighWatermark if Bug::Kafka9807.is_planted() => log.log_end_offset(),
         Isolation::HighWatermark => log.high_watermark(),
         Isolation::LastStableOffset => log.last_stable_offset(),
     }

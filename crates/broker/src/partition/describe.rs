@@ -4,7 +4,7 @@
 use super::append::bound;
 use super::watch::{Isolation, News};
 use super::{Effects, Log, Partition, Refusal};
-use model::{BrokerId, Instant, LeaderEpoch, Offset, Timestamp};
+use model::{BrokerId, Bug, Instant, LeaderEpoch, Offset, Timestamp};
 use std::path::PathBuf;
 use storage::{EpochEnd, LogError, PartitionLog, ProducerDescription, ReadError, TimestampOffset};
 
@@ -150,7 +150,8 @@ impl Partition {
         let offset = bound(log, lookup.isolation);
         let leader_epoch = Some(led.leader.leader_epoch());
         let lags = lookup.isolation != Isolation::LogEnd
-            && led.leader.epoch_start_offset() > log.high_watermark();
+            && led.leader.epoch_start_offset() > log.high_watermark()
+            && !Bug::Kafka2334.is_planted();
         look_up(log, lookup.query, Found { offset, timestamp: None, leader_epoch }, lags)
     }
 

@@ -11,7 +11,7 @@
 
 use super::{Effects, Log, Partition, Role, State};
 use bytes::Bytes;
-use model::{LeaderEpoch, Offset, Timestamp};
+use model::{Bug, LeaderEpoch, Offset, Timestamp};
 use parking_lot::MutexGuard;
 use protocol::records::Batches;
 use replication::truncation::{self, EpochEnd, OutOfRange};
@@ -77,7 +77,8 @@ impl Partition {
         let wall = self.topic.environment.clock.timestamp();
         let mut guard = self.follow(epoch, wall)?;
         let log = self.followed_log(&mut guard)?;
-        if log.latest_epoch().is_none() && log.high_watermark() < log.log_end_offset() {
+        let has_no_epoch = log.latest_epoch().is_none() || Bug::Kafka1211.is_planted();
+        if has_no_epoch && log.high_watermark() < log.log_end_offset() {
             let to = log.high_watermark();
             self.cut(&mut guard, to, wall)?;
         }
@@ -204,6 +205,7 @@ impl Partition {
         let mut guard = self.quiesce(self.state.lock());
         match &guard.role {
             Role::Follower(following) if following.leader_epoch == epoch => {}
+            Role::Follower(_) if Bug::Kafka13207.is_planted() => {}
             Role::Follower(_) | Role::Unassigned | Role::Appointed(_) | Role::Leader(_) => {
                 return Err(FollowFailure::Ended);
             }
@@ -296,6 +298,9 @@ impl Partition {
     ) -> Result<(), FollowFailure> {
         let log = self.followed_log(guard)?;
         let (end, committed) = (log.log_end_offset(), log.high_watermark());
+        if to >= end && Bug::Kafka10706.is_planted() {
+            return Ok(());
+        }
         if to >= end {
             // What this broker began as a leader, and wrote nothing in.
             return log.truncate_to(to, wall).map_err(|failure| self.log_failed(&failure));

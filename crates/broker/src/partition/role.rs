@@ -1,7 +1,7 @@
 //! What this broker is to a partition, and how that changes.
 
 use super::{Effects, Environment, IsrProposal, Log, OpenOrClosed, Partition, Refusal, State};
-use model::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, Timestamp};
+use model::{BrokerEpoch, BrokerId, Bug, LeaderEpoch, Offset, PartitionEpoch, Timestamp};
 use replication::{Event, IsrRefusal, Leader, LeaderSettings, LeaderTerm};
 use std::sync::Arc;
 use storage::{LogError, PartitionLog};
@@ -110,6 +110,7 @@ impl Role {
             return Ok(());
         };
         match expected.cmp(&current) {
+            _ if Bug::Kafka6880.is_planted() => Ok(()),
             std::cmp::Ordering::Less => Err(Refusal::FencedLeaderEpoch),
             std::cmp::Ordering::Equal => Ok(()),
             std::cmp::Ordering::Greater => Err(Refusal::UnknownLeaderEpoch),
@@ -263,7 +264,7 @@ impl Partition {
             let Some(leader) = state.role.leader() else { return };
             let is_meant = leader.leader_epoch() == proposal.leader_epoch
                 && leader.partition_epoch() == proposal.partition_epoch;
-            if !is_meant {
+            if !is_meant && !Bug::Kafka12686.is_planted() {
                 return;
             }
             state.step(self.topic.environment.clock.now(), event, self);

@@ -6,7 +6,7 @@
 use super::session::FetchSession;
 use crate::partition::{FollowerPosition, Partition};
 use bytestring::ByteString;
-use model::{Instant, LeaderEpoch, TopicId};
+use model::{Bug, Instant, LeaderEpoch, TopicId};
 use protocol::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -343,7 +343,10 @@ impl FollowedPartitions {
                 partition: followed.partition.index,
                 current_leader_epoch: followed.epoch.0,
                 fetch_offset: position.offset.0,
-                last_fetched_epoch: position.last_fetched_epoch.map_or(-1, |epoch| epoch.0),
+                last_fetched_epoch: match position.last_fetched_epoch {
+                    Some(epoch) if !Bug::Kafka7164.is_planted() => epoch.0,
+                    Some(_) | None => -1,
+                },
                 log_start_offset: position.log_start_offset.0,
                 partition_max_bytes: max_bytes,
                 ..Default::default()

@@ -8,7 +8,7 @@ use super::socket_link::SocketLink;
 use crate::partition::{Fetched, FollowFailure, FollowerPosition, Partition};
 use bytes::Bytes;
 use bytestring::ByteString;
-use model::{BrokerId, Instant, LeaderEpoch, Offset};
+use model::{BrokerId, Bug, Instant, LeaderEpoch, Offset};
 use parking_lot::Mutex;
 use protocol::messages::fetch_request::ReplicaState;
 use protocol::messages::fetch_response::{EpochEndOffset, PartitionData};
@@ -475,6 +475,12 @@ impl<L: Link> Fetcher<L> {
                 epoch: LeaderEpoch(data.diverging_epoch.epoch),
                 end_offset: Offset(data.diverging_epoch.end_offset),
             };
+            if Bug::Kafka14704.is_planted() {
+                let high_watermark = Offset(data.high_watermark);
+                let (records, log_start_offset) = (Bytes::new(), Offset(data.log_start_offset));
+                let nothing = Fetched { from, records, high_watermark, log_start_offset };
+                drop(partition.append_as_follower(epoch, &nothing));
+            }
             self.went(slot, partition.truncate_as_follower(epoch, from, diverging), false);
             return Taken::Settled;
         }

@@ -99,7 +99,7 @@ impl Driver {
         if *before == found {
             return Ok(());
         }
-        let is_same = |id: &BrokerId| matches!((before.get(id), found.get(id)), (Some(a), Some(b)) if a.epoch == b.epoch);
+        let is_same = |id: &BrokerId| matches!((before.get(id), found.get(id)), (Some(a), Some(b)) if a.epoch == b.epoch || Bug::Kafka1120.is_planted());
         // One that was away and is back, as seen from here at once, is first gone and then new.
         let gone: BTreeSet<BrokerId> = before.keys().copied().filter(|id| !is_same(id)).collect();
         let new: BTreeSet<BrokerId> = found.keys().copied().filter(|id| !is_same(id)).collect();
@@ -165,7 +165,9 @@ impl Driver {
         let mut outbox = Outbox::default().only_to(new.iter().copied());
         outbox.describe_brokers();
         let context = self.context();
-        let seen = |at: &&TopicPartition| !context.deleting.contains_key(&at.topic);
+        let seen = |at: &&TopicPartition| {
+            !context.deleting.contains_key(&at.topic) && !Bug::Kafka831.is_planted()
+        };
         context.all_partitions().iter().filter(seen).for_each(|at| outbox.describe(at));
         self.send(&outbox);
         let affected = self.context().affected_by(new);

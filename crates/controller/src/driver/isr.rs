@@ -198,7 +198,8 @@ fn plan(
     let isr: Vec<BrokerId> = members.iter().map(|&(id, _)| id).collect();
     let recovering = asked.leader_recovery_state == 1;
     let is_leader = known.leader == Some(asker);
-    if is_leader && isr == known.isr && recovering == known.recovering {
+    let is_so = is_leader && isr == known.isr && recovering == known.recovering;
+    if is_so && !Bug::Kafka2729.is_planted() {
         return Ok(None);
     }
     if PartitionEpoch(asked.partition_epoch) < partition_epoch {
@@ -210,8 +211,11 @@ fn plan(
     }
     let is_eligible = |&(id, broker_epoch): &(BrokerId, i64)| {
         context.is_online(id, at)
-            && (broker_epoch == -1 || context.brokers[&id].epoch == BrokerEpoch(broker_epoch))
+            && (broker_epoch == -1
+                || context.brokers[&id].epoch == BrokerEpoch(broker_epoch)
+                || Bug::Kafka14617.is_planted())
             || known.isr.contains(&id) && id == asker
+            || Bug::Kafka13916.is_planted()
     };
     if !members.iter().all(is_eligible) {
         return Err(ineligible(version));
@@ -237,6 +241,9 @@ fn joiners_are_the_same(context: &Context, write: &StateWrite) -> Vec<Op> {
     let known = context.partition(at).and_then(|partition| partition.state.as_ref());
     let joins = |id: &&BrokerId| known.is_none_or(|known| !known.node.isr.contains(id));
     let mut checks = Vec::new();
+    if Bug::Kafka14617.is_planted() || Bug::Kafka13916.is_planted() {
+        return checks;
+    }
     for &id in node.isr.iter().filter(joins) {
         let Some(broker) = context.brokers.get(&id) else { continue };
         if let Some(version) = broker.incarnation {

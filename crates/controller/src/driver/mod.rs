@@ -27,7 +27,7 @@ use coordination::{
     Change, Event, Events, Op, OpResult, Read, ReadResult, SessionHandle, SessionId, Zxid,
 };
 use coordination::{Store, StoreError};
-use model::{BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition};
+use model::{BrokerEpoch, BrokerId, Bug, ControllerEpoch, TopicName, TopicPartition};
 use protocol::ErrorCode;
 use protocol::messages::stop_replica_request::StopReplicaTopicState;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -700,7 +700,10 @@ impl Driver {
         transactions: Vec<Vec<Op>>,
     ) -> Result<Vec<Result<Vec<OpResult>, StoreError>>, Stopped> {
         let Some(active) = &self.active else { return Err(Stopped::Moved) };
-        let check = Op::check(znodes::CONTROLLER_EPOCH, active.epoch_version);
+        let check = match Bug::Kafka6082.is_planted() {
+            true => Op::check(znodes::BROKER_IDS, 0),
+            false => Op::check(znodes::CONTROLLER_EPOCH, active.epoch_version),
+        };
         let pending: Vec<_> = transactions
             .into_iter()
             .map(|ops| self.session.multi([vec![check.clone()], ops].concat()))

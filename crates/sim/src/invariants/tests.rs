@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::facts::PartitionFacts;
+use crate::scheduler::ProcessId;
 use broker::{LogView, ReplicaView, RoleView};
-use model::{LeaderEpoch, Offset, PartitionEpoch};
+use coordination::SessionId;
+use model::{BrokerId, LeaderEpoch, Offset, PartitionEpoch};
 use std::time::Duration;
 
 const TWO: [LoggedRecord; 2] = [
@@ -23,6 +25,7 @@ fn facts() -> Facts {
         state: Some(state(1, 1, &[1, 2])),
         eligible: Vec::new(),
         eligible_before: Vec::new(),
+        eligible_with: (0, Vec::new()),
         isr_sizes: vec![(Duration::ZERO, 1), (Duration::from_secs(5), 2)],
         replicas: vec![1, 2, 3],
     };
@@ -31,6 +34,7 @@ fn facts() -> Facts {
         min_insync: 2,
         partitions: [(0, partition)].into(),
         controller_epoch: 3,
+        ..Facts::default()
     }
 }
 
@@ -111,6 +115,54 @@ fn replicas() {
 }
 
 #[test]
+fn high_watermarks_and_isrs() {
+    let led = |high_watermark, isr: &[i32]| {
+        let isr = isr.iter().copied().map(BrokerId).collect();
+        ReplicaView { isr, ..leader(1, high_watermark, 2) }
+    };
+    // Broker 1 leads; whoever else is there has fetched as far as is said.
+    let moved = |end_of_2: i64, isr: &[i32]| {
+        let (before, after) = (led(1, isr), led(2, isr));
+        broken(|invariant| {
+            let read = |_: i64, _: i64| None;
+            let fetched = follower(1, end_of_2);
+            let of_2 =
+                ReplicaStep { broker: 2, partition: 0, before: None, after: &fetched, read: &read };
+            invariant.replica(&facts(), &of_2)?;
+            let before = Some(&before);
+            let of_1 = ReplicaStep { broker: 1, partition: 0, before, after: &after, read: &read };
+            invariant.replica(&facts(), &of_1)
+        })
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(moved(2, &[1, 2]), none);
+    assert_eq!(moved(1, &[1, 2]), ["S12"], "2 is in the ISR, and lacks it");
+    assert_eq!(moved(2, &[1]), ["S12"], "too few for min.insync.replicas");
+}
+
+#[test]
+fn what_clients_are_told_of_leaders() {
+    let told = |process, leader_epoch, partition_epoch| Told {
+        broker: 1,
+        process: ProcessId(process),
+        partition: 0,
+        leader: 2,
+        leader_epoch,
+        partition_epoch,
+    };
+    let second = |second: Told| {
+        broken(|invariant| {
+            invariant.told(&facts(), &told(1, 5, 9))?;
+            invariant.told(&facts(), &second)
+        })
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(second(told(1, 5, 10)), none);
+    assert_eq!(second(told(1, 5, 8)), ["S11"]);
+    assert_eq!(second(told(2, 4, 8)), none, "a process that starts knows nothing");
+}
+
+#[test]
 fn clients() {
     let none: [&str; 0] = [];
     assert_eq!(after_seen(&acked(1, 8, 6)), none);
@@ -181,6 +233,20 @@ fn the_store() {
     eligible.partitions.get_mut(&0).unwrap().eligible_before = vec![3];
     let elected = state(3, 2, &[3]);
     assert_eq!(broken(|rule| rule.state_written(&eligible, 0, &elected)), none, "it was eligible");
+    let grown = PartitionState { leader: 1, ..state(1, 1, &[1, 2, 3]) };
+    assert_eq!(after_state(&grown), ["S10"], "3 is not registered");
+    let mut registered = facts();
+    registered.registered.insert(3, SessionId(1));
+    assert_eq!(broken(|rule| rule.state_written(&registered, 0, &grown)), none);
+    let listed = |isr: &[i32], eligible: &[i32]| {
+        let mut facts = facts();
+        let partition = facts.partitions.get_mut(&0).unwrap();
+        (partition.eligible, partition.eligible_with) = (eligible.to_vec(), (1, isr.to_vec()));
+        broken(|rule| rule.state_written(&facts, 0, &state(1, 1, isr)))
+    };
+    assert_eq!(listed(&[1], &[2]), none);
+    assert_eq!(listed(&[1], &[1]), ["S10"], "eligible and in sync");
+    assert_eq!(listed(&[1, 2], &[3]), ["S10"], "enough are in sync");
     let epoch = |epoch| broken(|invariant| invariant.controller_epoch_written(&facts(), epoch));
     assert_eq!(epoch(4), none);
     assert_eq!(epoch(3), ["S9"]);
