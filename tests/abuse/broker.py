@@ -3,6 +3,9 @@ import pathlib, re, signal, socket, subprocess, time
 from wire import *
 
 
+NOT_LEADER_OR_FOLLOWER = 6
+
+
 class Broker:
     """Its configuration and data survive `stop` and `kill`."""
 
@@ -64,11 +67,14 @@ class Broker:
             assert code == 0, f"{topic}: error {code}"
 
     def read_all(self, topic, partition=0):
-        """Every record's value by offset."""
-        offset, found = 0, {}
+        """Every record's value by offset. Waits for a log that is being recovered."""
+        offset, found, deadline = 0, {}, time.monotonic() + 120
         with self.wire(timeout=60) as wire:
             while True:
                 error, high, data = fetch_result(wire.ask(fetch(topic, offset, partition=partition, wait=0)))
+                if error == NOT_LEADER_OR_FOLLOWER and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                    continue
                 assert error == 0, f"{topic}-{partition} at {offset}: error {error}"
                 got = plain_values(data)
                 found.update(got)

@@ -113,7 +113,7 @@ impl Follower {
     /// Whether it counts as in sync. One that holds everything never lags, however long it is
     /// silent: an idle partition must not lose its replicas.
     pub(crate) fn is_caught_up(&self, log_end: Offset, lag_max: Duration, now: Instant) -> bool {
-        self.log_end_offset == Some(log_end)
+        self.log_end_offset >= Some(log_end)
             || self.caught_up_at.is_some_and(|at| now.since(at) <= lag_max)
     }
 

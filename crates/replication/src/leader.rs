@@ -201,7 +201,7 @@ impl Leader {
             Event::StoodAtEnd { follower, at } => {
                 let end = Some(self.log_end_offset);
                 if let Some(follower) = self.followers.iter_mut().find(|f| f.id == follower)
-                    && follower.log_end_offset == end
+                    && follower.log_end_offset >= end
                 {
                     follower.stood_at_end(at);
                 }
@@ -255,7 +255,7 @@ impl Leader {
         self.followers
             .iter()
             .filter(|follower| self.isr.committed().contains(&follower.id))
-            .filter(|follower| follower.log_end_offset != Some(self.log_end_offset))
+            .filter(|follower| follower.log_end_offset < Some(self.log_end_offset))
             .filter_map(|follower| follower.lags_after(self.settings.lag_max))
             .min()
     }
@@ -277,6 +277,12 @@ impl Leader {
     #[must_use]
     pub fn epoch_start_offset(&self) -> Offset {
         self.epoch_start_offset
+    }
+
+    /// Exclusive end of what the leader itself counts as having.
+    #[must_use]
+    pub fn log_end_offset(&self) -> Offset {
+        self.log_end_offset
     }
 
     /// Exclusive end of what is committed.

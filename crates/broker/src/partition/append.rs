@@ -5,7 +5,8 @@
 //! on. A reactor writes what a turn queued at the end of the turn, so requests that arrive together
 //! share a write whichever connection they came by.
 //!
-//! `flush.messages` holds answers back until the committer has flushed: no reactor waits for a disk.
+//! `flush.messages` holds answers, and what counts as committed, back until the committer has flushed: no reactor
+//! waits for a disk.
 
 use super::watch::{News, Wake};
 use super::{Isolation, Partition, Refusal, State};
@@ -374,7 +375,11 @@ impl Partition {
         let answers_wait = must_flush && log.config().flush_messages.is_some();
         let directory = must_flush.then(|| Arc::clone(log.directory()));
         state.note_followers_at(end_before, now, self);
-        state.step(now, Event::Appended(log_end_offset), self);
+        if !answers_wait {
+            state.step(now, Event::Appended(log_end_offset), self);
+        }
+        // Else the leader counts them as its own once they are on its disk: nothing is committed, and no consumer sees
+        // it, that a power failure may take back.
         let committed = state.high_watermark();
         // The process may have been frozen since it took the request.
         let leads_surely =
@@ -535,10 +540,18 @@ impl State {
 
     /// Answers the appends that waited for a flush and need not wait any longer. Where the log is, if others do.
     pub(super) fn answer_flushed(&mut self, effects: &mut Effects) -> Option<Arc<LogDirectory>> {
-        let work = self.work.as_mut().filter(|work| !work.unflushed.is_empty())?;
+        let work = self.work.as_mut()?;
         let log = self.log.opened();
         let durable = log.map(PartitionLog::durable_offset).unwrap_or_default();
         let usable = log.filter(|log| !log.is_offline());
+        if usable.is_none() {
+            let (lost, others): (Vec<_>, Vec<_>) =
+                work.uncommitted.drain(..).partition(|waiting| waiting.flushed_first);
+            work.uncommitted = others.into();
+            for waiting in lost {
+                effects.appended.push((waiting.waiter, Err(AppendFailure::WriteFailed)));
+            }
+        }
         for (waiter, appended) in std::mem::take(&mut work.unflushed) {
             let result = match usable {
                 _ if appended.last_offset < durable => Ok(appended),
@@ -554,7 +567,23 @@ impl State {
             };
             effects.appended.push((waiter, result));
         }
-        usable.filter(|_| !work.unflushed.is_empty()).map(|log| Arc::clone(log.directory()))
+        let mut uncommitted = work.uncommitted.iter();
+        let others_wait = !work.unflushed.is_empty()
+            || uncommitted.any(|waiting| waiting.flushed_first && waiting.last_offset >= durable);
+        usable.filter(|_| others_wait).map(|log| Arc::clone(log.directory()))
+    }
+
+    /// A flush has ended: what is durable now counts as the leader's, and may be committed.
+    pub(super) fn count_flushed(&mut self, partition: &Partition, effects: &mut Effects) {
+        let (Some(leader), Some(log)) = (self.role.leader(), self.log.opened()) else { return };
+        let end = match log.exceeds_flush_messages() {
+            true => log.durable_offset(),
+            false => log.log_end_offset(),
+        };
+        if end > leader.log_end_offset() {
+            self.step(partition.topic.environment.clock.now(), Event::Appended(end), partition);
+            self.tell_of_progress(effects);
+        }
     }
 
     /// The log is taken away: nobody will know whether what waits for a flush is durable.

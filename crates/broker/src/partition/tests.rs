@@ -718,6 +718,26 @@ fn many_appends_share_one_flush_and_a_partition_is_on_the_list_once() {
 }
 
 #[test]
+fn consumers_see_only_what_is_flushed_where_flush_messages_asks_for_it() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[("flush.messages", "2")]);
+    let committer = world.partitions.environment().committer.clone();
+    let ends = |world: &World| {
+        let read = world.read(0, Isolation::HighWatermark, None);
+        (read.high_watermark.0, read.records.to_bytes().unwrap().len())
+    };
+    assert_eq!(world.append(&batch(), true).offset(), Some(0), "one is not two");
+    let (_, one) = ends(&world);
+    assert!(one > 0);
+    let waiting = [world.append(&batch(), true), world.append(&batch(), false)];
+    assert!(waiting.iter().all(|recorder| recorder.is_pending()));
+    assert_eq!(ends(&world), (1, one));
+    committer.run_once();
+    assert_eq!(waiting.map(|recorder| recorder.offset()), [Some(1), Some(2)]);
+    assert_eq!(ends(&world), (3, 3 * one));
+}
+
+#[test]
 fn leading_a_partition_opens_no_log_until_somebody_needs_it() {
     let world = World::new();
     world.lead(&[0], &[0], 0, &[]);

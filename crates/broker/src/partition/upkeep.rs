@@ -162,8 +162,9 @@ impl Partition {
                 (None, Ok(())) => Ok(()),
                 (None, Err(failure)) => Err(work.failed(failure)),
             };
-            if let Err(failure) = finished {
-                self.storage_failed(&failure);
+            match finished {
+                Ok(()) => state.count_flushed(self, &mut effects),
+                Err(failure) => self.storage_failed(&failure),
             }
             self.writer_left.notify_all();
         }
