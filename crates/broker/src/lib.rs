@@ -37,6 +37,7 @@ mod refusals;
 mod replica_fetcher;
 mod replication_throttle;
 pub mod request;
+mod scrubber;
 pub mod server;
 mod session_file;
 mod small_file;
@@ -58,6 +59,7 @@ use crate::producer_ids::ProducerIds;
 use crate::reactor::ReceiveBudget;
 use crate::readiness::Readiness;
 use crate::refusals::Refusals;
+use crate::scrubber::Scrubber;
 use crate::timer::TimerService;
 use arc_swap::ArcSwap;
 use bytestring::ByteString;
@@ -85,6 +87,8 @@ pub struct Broker {
     pub(crate) groups: Groups,
     /// Who compacts logs.
     pub(crate) cleaners: Cleaners,
+    /// Looks at what lies on the disks.
+    pub(crate) scrubber: Scrubber,
     /// The cluster's id.
     pub cluster_id: ByteString,
     /// Deadlines of waiting requests.

@@ -29,6 +29,7 @@ use crate::recovery::{Job, Recovery};
 use crate::refusals::Refusals;
 use crate::replica_fetcher::{FetcherSettings, ReplicaFetchers};
 use crate::replication_throttle::ReplicationThrottle;
+use crate::scrubber::Scrubber;
 use crate::session_file::SessionFile;
 use crate::timer::TimerService;
 use crate::to_controller;
@@ -172,6 +173,7 @@ pub struct Server {
     recovery: Option<JoinHandle<()>>,
     /// Unless `log.cleaner.enable=false`.
     cleaner: Option<JoinHandle<()>>,
+    scrubber: JoinHandle<()>,
     /// The store, if the broker started it.
     store: Option<Arc<dyn Store>>,
     failure: Failure,
@@ -254,6 +256,10 @@ impl Server {
         } else {
             None
         };
+        let scrubber = {
+            let broker = Arc::clone(&broker);
+            spawn("scrubber", move || broker.scrubber.clone().run(&broker))?
+        };
         let janitor_stop = JanitorStop::default();
         let janitor = {
             let (broker, stop) = (Arc::clone(&broker), janitor_stop.clone());
@@ -307,6 +313,7 @@ impl Server {
             mover,
             recovery: None,
             cleaner,
+            scrubber,
             store,
             failure,
         };
@@ -350,6 +357,7 @@ impl Server {
         let Self { broker, acceptor, acceptor_stop, reactors, reactor_ended, control, .. } = self;
         let (janitor, janitor_stop, committer) = (self.janitor, self.janitor_stop, self.committer);
         let (mover, cleaner, store) = (self.mover, self.cleaner, self.store);
+        let scrubber = self.scrubber;
         broker.partitions.environment().recovery.stop();
         let deadline = broker.clock.now() + bound;
         control.handle.block_on(to_controller::hand_over(&broker, bound / 2));
@@ -386,6 +394,8 @@ impl Server {
         join(mover);
         broker.cleaners.stop();
         cleaner.into_iter().for_each(join);
+        broker.scrubber.stop();
+        join(scrubber);
         broker.partitions.environment().committer.stop();
         join(committer);
         broker.partitions.close();
@@ -419,6 +429,8 @@ impl Server {
         join(self.mover);
         broker.cleaners.stop();
         self.cleaner.into_iter().for_each(join);
+        broker.scrubber.stop();
+        join(self.scrubber);
         broker.partitions.environment().committer.stop();
         join(self.committer);
         abandon(&broker);
@@ -486,6 +498,7 @@ pub(crate) async fn assemble(
         image: Arc::clone(&partitions.environment().image),
         groups,
         cleaners: Cleaners::default(),
+        scrubber: Scrubber::default(),
         partitions,
         fetch_sessions: FetchSessions::new(network.fetch_session_cache_slots),
         producer_ids,

@@ -511,6 +511,8 @@ impl File for RecordingFile {
         true
     }
 
+    fn drop_cached(&self, _: u64, _: u64) {}
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

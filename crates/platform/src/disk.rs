@@ -184,6 +184,9 @@ pub trait File: Debug + Send + Sync {
     /// not tell.
     fn is_cached(&self, position: u64, len: u64) -> bool;
 
+    /// Lets the system drop these bytes from memory: nobody here needs them.
+    fn drop_cached(&self, position: u64, len: u64);
+
     /// Fills `buffer` from `position`.
     ///
     /// # Errors

@@ -20,8 +20,8 @@
 //! - Sums can be added: what was appended since the file was written is joined with what it says.
 //! - What was appended since the log was opened is not looked at as long as the system has it in memory: it was checked
 //!   when it came.
-//! - What was looked at is looked at again once the system has dropped it from memory, as `cachestat` tells (Linux 6.5), and
-//!   once its log was idle.
+//! - What was looked at is looked at again once the system has dropped it from memory, as `cachestat` tells (Linux 6.5),
+//!   once its log was idle, and once somebody else has written to the segment.
 
 use crate::error::{DiskError, ReadError};
 use crate::files::{Kind, SegmentFiles, lock};
@@ -29,9 +29,9 @@ use crate::offset_index::OffsetIndex;
 use crate::scan::Scanner;
 use model::{Offset, Timestamp};
 use std::collections::BTreeSet;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::sync::Mutex;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 use twox_hash::XxHash3_128;
 
 /// How much of a segment is recorded, checked and remembered at once.
@@ -254,6 +254,10 @@ struct State {
     /// Cells that were found to be damaged.
     bad: BTreeSet<u64>,
     index_was_blamed: bool,
+    /// How often a part was cut off.
+    cuts: u64,
+    /// When all of it was last looked at, since the log was opened.
+    looked_at: Option<Timestamp>,
 }
 
 /// What a cell must hold.
@@ -291,6 +295,29 @@ impl Fault {
     }
 }
 
+/// What was seen of a cell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looked {
+    /// What is in it, if that was all looked at.
+    cell: Cell,
+    /// How much was read.
+    bytes: u64,
+}
+
+/// What was seen of a segment's cells, from the first on.
+#[derive(Debug, Default)]
+pub(crate) struct Cells(Vec<Cell>);
+
+impl Cells {
+    pub(crate) fn push(&mut self, looked: Looked) {
+        self.0.push(looked.cell);
+    }
+
+    pub(crate) fn push_unknown(&mut self) {
+        self.0.push(Cell::UNKNOWN);
+    }
+}
+
 /// Where the batches of a segment are, and where they end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds<'a> {
@@ -299,6 +326,8 @@ pub(crate) struct Bounds<'a> {
     pub(crate) end: u64,
     /// Offsets of the segment are lower.
     pub(crate) limit: Offset,
+    /// How often the segment had been cut when this was so.
+    pub(crate) cuts: u64,
 }
 
 impl State {
@@ -377,6 +406,7 @@ impl SegmentFiles {
         let cells = (0..kept).map(|cell| self.known(cell)).collect::<Vec<_>>();
         self.drop_file();
         let mut state = self.state();
+        state.cuts += 1;
         state.cells = cells;
         if !position.is_multiple_of(CELL_BYTES) {
             state.cells.push(Cell::UNKNOWN);
@@ -551,9 +581,13 @@ impl SegmentFiles {
         self.state().verified = Vec::new();
     }
 
-    /// Forgets that the cells of `from..to` were looked at if the system does not have them in memory any more. Whether
-    /// it forgot any.
+    /// Forgets that the cells of `from..to` were looked at if the system does not have them in memory any more, and all if
+    /// somebody else wrote to a complete segment. Whether it forgot any.
     pub(crate) fn forget_if_dropped(&self, from: u64, to: u64) -> Result<bool, DiskError> {
+        if self.was_written_to()? {
+            self.forget_verified();
+            return Ok(true);
+        }
         let first = from / CELL_BYTES * CELL_BYTES;
         if self.get(Kind::Log)?.is_cached(first, to.saturating_sub(first)) {
             return Ok(false);
@@ -563,6 +597,26 @@ impl SegmentFiles {
             if let Some(word) = state.verified.get_mut(word) {
                 *word &= !bit;
             }
+        }
+        Ok(true)
+    }
+
+    /// Whether a segment that has its file, and to which nothing was appended since, was modified since this was last asked.
+    fn was_written_to(&self) -> Result<bool, DiskError> {
+        let known = {
+            let state = self.state();
+            let is_complete = state.end == state.from && matches!(state.side, Side::Read { .. });
+            state.found.filter(|_| is_complete)
+        };
+        let Some(known) = known else { return Ok(false) };
+        let path = self.path(Kind::Log);
+        let metadata = self.directory.disk().metadata(&path);
+        let modified = metadata.map_err(DiskError::at("look at", &path))?.modified;
+        if modified == known.modified {
+            return Ok(false);
+        }
+        if let Some(found) = &mut self.state().found {
+            found.modified = modified;
         }
         Ok(true)
     }
@@ -585,24 +639,24 @@ impl SegmentFiles {
             if read > budget {
                 return Ok(cell * CELL_BYTES);
             }
-            read += self.look_at(cell, bounds, &mut walk)?;
+            read += self.look_at(cell, bounds, &mut walk)?.bytes;
         }
         Ok(to)
     }
 
-    /// Looks at a cell, whether it was or not. Returns how much was read.
+    /// Looks at a cell, whether it was or not.
     pub(crate) fn look_at<'a>(
         &'a self,
         cell: u64,
         bounds: Bounds<'_>,
         walk: &mut Option<Scanner<'a>>,
-    ) -> Result<u64, Fault> {
+    ) -> Result<Looked, Fault> {
         loop {
             let expected = self.expected(cell, bounds.end);
             let is_known = expected.cell != Cell::UNKNOWN;
             if expected.cell == Cell::EMPTY && !expected.is_doubtful {
                 self.state().set_verified(cell);
-                return Ok(0);
+                return Ok(Looked { cell: Cell::EMPTY, bytes: 0 });
             }
             let start = match expected.cell {
                 Cell::EMPTY | Cell::UNKNOWN => self.start_of(cell, bounds)?,
@@ -621,22 +675,41 @@ impl SegmentFiles {
                 outcome => outcome,
             };
             match outcome {
-                Ok((_, read)) => {
+                Ok((found, bytes)) => {
                     let mut state = self.state();
                     state.set_verified(cell);
                     state.bad.remove(&cell);
-                    return Ok(read);
+                    let is_all = expected.stop == (cell + 1) * CELL_BYTES;
+                    let cell = if is_all { found } else { Cell::UNKNOWN };
+                    return Ok(Looked { cell, bytes });
                 }
-                Err(_) if expected.is_doubtful && !self.has_witness(cell, bounds)? => {
+                Err(_)
+                    if expected.is_doubtful
+                        && self.cuts() == bounds.cuts
+                        && !self.has_witness(cell, bounds)? =>
+                {
                     info!(
                         path = %self.path(Kind::Checksums).display(),
                         "the segment was written by another broker: its checksums are outdated"
                     );
                     self.drop_file();
                 }
+                // What is gone by now was not damaged: it is to be looked for anew.
+                Err(_) if self.cuts() != bounds.cuts => return Err(self.gone().into()),
                 Err(reason) => return Err(self.found_bad(cell, reason)),
             }
         }
+    }
+
+    /// How often the segment was cut. Who reads without the log's lock compares: what it meant to read may be gone.
+    pub(crate) fn cuts(&self) -> u64 {
+        self.state().cuts
+    }
+
+    /// As of a file that is not there any more.
+    pub(crate) fn gone(&self) -> DiskError {
+        let source = io::Error::new(io::ErrorKind::NotFound, "it was cut off meanwhile");
+        DiskError { action: "read", path: self.path(Kind::Log), source }
     }
 
     fn found_bad(&self, cell: u64, reason: String) -> Fault {
@@ -750,6 +823,48 @@ impl SegmentFiles {
             let is_known = ![Cell::EMPTY, Cell::UNKNOWN].contains(&expected.cell);
             (is_known && !expected.is_doubtful).then(|| u64::from(expected.cell.first))
         })
+    }
+
+    /// Writes the file of a complete segment of `len` bytes of which all was seen and was right, unless it is there and
+    /// tells as much. The segment had been `modified` then when that began: if it was since, the file will not fit.
+    pub(crate) fn complete_checksums(&self, cells: &Cells, len: u64, modified: Timestamp) {
+        let fits = matches!(self.side(), Side::Read { is_doubtful: false, .. });
+        let tells = |(cell, seen): (u64, &Cell)| self.known(cell) == *seen;
+        if fits && (0..).zip(&cells.0).all(tells) {
+            return;
+        }
+        let header = Header { base: self.base, covered: len, modified };
+        let mut bytes = header.encode();
+        for (number, cell) in (0..).zip(&cells.0) {
+            cell.encode(&header, number, &mut bytes);
+        }
+        if let Err(error) = self.write_file(&bytes) {
+            warn!(error = &error as &dyn std::error::Error, "no checksums are written");
+            return;
+        }
+        let mut state = self.state();
+        if state.end == len {
+            state.found = Some(FoundFile { len, modified, is_ours: true });
+            state.side = Side::Read { header, is_doubtful: false };
+            (state.from, state.cells) = (len, Vec::new());
+        }
+    }
+
+    /// When everything in the segment was last looked at; the file tells it by when it was modified, so that it is known
+    /// after a restart.
+    pub(crate) fn looked_at_whole(&self) -> Option<Timestamp> {
+        let metadata = self.directory.disk().metadata(&self.path(Kind::Checksums));
+        self.state().looked_at.max(metadata.ok().map(|metadata| metadata.modified))
+    }
+
+    /// Notes that everything in it was looked at.
+    pub(crate) fn note_looked_at_whole(&self, now: Timestamp) {
+        self.state().looked_at = Some(now);
+        if let Ok(file) = self.get(Kind::Checksums)
+            && let Err(error) = file.set_modified(now)
+        {
+            debug!(%error, "after a restart it is looked at again");
+        }
     }
 
     /// The index led to no batch, or to one that comes too late.

@@ -183,7 +183,7 @@ pub struct PartitionLog {
     config: Arc<LogConfig>,
     topic_id: Option<TopicId>,
     /// By base offset; never empty; the last is active.
-    segments: Vec<Segment>,
+    pub(crate) segments: Vec<Segment>,
     /// With the effects of what is reserved and not published.
     epochs: LeaderEpochs,
     /// With the effects of what is reserved and not published.

@@ -349,6 +349,8 @@ pub(crate) struct Lookup {
     offset_index: OffsetIndex,
     /// Position after the last batch that counts.
     pub(crate) end: u64,
+    /// How often the segment had been cut.
+    cuts: u64,
 }
 
 impl Lookup {
@@ -357,7 +359,8 @@ impl Lookup {
     }
 
     pub(crate) fn of(files: &Arc<SegmentFiles>, offset_index: &OffsetIndex, end: u64) -> Self {
-        Self { files: Arc::clone(files), offset_index: offset_index.clone(), end }
+        let cuts = files.cuts();
+        Self { files: Arc::clone(files), offset_index: offset_index.clone(), end, cuts }
     }
 
     pub(crate) fn files(&self) -> &Arc<SegmentFiles> {
@@ -381,7 +384,7 @@ impl Lookup {
     }
 
     fn bounds(&self, limit: Offset) -> Bounds<'_> {
-        Bounds { index: &self.offset_index, end: self.end, limit }
+        Bounds { index: &self.offset_index, end: self.end, limit, cuts: self.cuts }
     }
 
     /// Looks at what of `from..to` was not looked at since it came from the disk, until `budget` bytes were read.
@@ -425,12 +428,16 @@ impl Lookup {
             match self.walk_to(offset, from, limit)? {
                 Walk::Found(batch) => return Ok(Some((batch, from))),
                 Walk::End => return Ok(None),
+                Walk::Lost if self.files.cuts() != self.cuts => {
+                    return Err(self.files.gone().into());
+                }
                 Walk::Lost => self.files.blame_index(),
             }
         }
         match self.walk_to(offset, 0, limit)? {
             Walk::Found(batch) => Ok(Some((batch, 0))),
             Walk::End => Ok(None),
+            Walk::Lost if self.files.cuts() != self.cuts => Err(self.files.gone().into()),
             Walk::Lost => {
                 Err(ReadError::Corrupt { offset, reason: "no batch leads there".to_owned() })
             }

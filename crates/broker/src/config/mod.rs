@@ -57,8 +57,8 @@ pub use rules::DefinedRules;
 pub use settings::ZooKeeperSettings;
 pub use settings::{
     CleanerSettings, ControllerSettings, GroupSettings, LogSettings, NetworkSettings, NodeSettings,
-    OffsetsSettings, RecordValidation, ReplicaPlacement, ReplicationSettings, ShutdownSettings,
-    TopicSettings, TransactionSettings,
+    OffsetsSettings, RecordValidation, ReplicaPlacement, ReplicationSettings, ScrubSettings,
+    ShutdownSettings, TopicSettings, TransactionSettings,
 };
 pub use topic::{CompressionSettings, CompressionType, TimestampType, TopicConfig, broker_key_of};
 pub use value::Value;

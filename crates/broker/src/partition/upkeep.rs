@@ -8,7 +8,7 @@ use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use storage::{LogDirectory, PartitionLog};
+use storage::{LogDirectory, PartitionLog, ScrubError, ScrubSegment, Scrubbed};
 
 /// A log that nobody opened since the start is looked at for old segments this often at most.
 const CLOSED_RETENTION_INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -81,6 +81,41 @@ impl Partition {
         if let Err(failure) = outcome {
             self.storage_failed(&failure);
         }
+    }
+
+    /// Has `look` look at those segments that nobody has looked at since `due`. What is damaged in a log that is not open is
+    /// looked at again in the log.
+    pub(crate) fn scrub(
+        self: &Arc<Self>,
+        due: Timestamp,
+        look: &mut dyn FnMut(&ScrubSegment) -> Result<Scrubbed, ScrubError>,
+    ) -> Result<(), ScrubError> {
+        let (segments, is_open) = {
+            let state = self.state.lock();
+            match &state.log {
+                Log::Open(log) => (log.scrub(), true),
+                Log::Closed(log) => match log.scrub() {
+                    Ok(segments) => (segments, false),
+                    // What is wrong is said when the log is opened.
+                    Err(_) => return Ok(()),
+                },
+                Log::Recovering(_) | Log::Gone => return Ok(()),
+            }
+        };
+        let mut is_damaged = false;
+        for segment in segments.iter().filter(|segment| segment.is_due(due)) {
+            is_damaged |= look(segment)?.damaged > 0;
+        }
+        if is_damaged && !is_open {
+            let segments = {
+                let mut state = self.state.lock();
+                let now = self.topic.environment.clock.timestamp();
+                let log = state.open_log(self, now).ok();
+                log.map_or_else(Vec::new, |log| log.scrub())
+            };
+            segments.iter().try_for_each(|segment| look(segment).map(drop))?;
+        }
+        Ok(())
     }
 
     /// Forgets producers that have been silent for too long.

@@ -663,6 +663,8 @@ impl File for MemoryFile {
         !std::mem::take(&mut lock(&self.content).was_evicted)
     }
 
+    fn drop_cached(&self, _: u64, _: u64) {}
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

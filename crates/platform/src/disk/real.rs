@@ -2,10 +2,11 @@
 
 use super::{Disk, File, Lock, Metadata, OpenOptions, Space};
 use model::Timestamp;
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IoSlice};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -182,6 +183,11 @@ impl File for RealFile {
 
     fn is_cached(&self, position: u64, len: u64) -> bool {
         crate::memory::is_cached(self.0.as_fd(), position, len)
+    }
+
+    fn drop_cached(&self, position: u64, len: u64) {
+        // It is a wish.
+        let _ = rustix::fs::fadvise(&self.0, position, NonZeroU64::new(len), Advice::DontNeed);
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -38,6 +38,8 @@ pub(crate) struct SegmentView {
     pub(crate) size: u64,
     /// Exclusive end of its offsets.
     pub(crate) limit: Offset,
+    /// How often it had been cut.
+    pub(crate) cuts: u64,
     pub(crate) offset_index: OffsetIndex,
     pub(crate) time_index: TimeIndex,
     pub(crate) transactions: TransactionIndex,
@@ -57,11 +59,15 @@ impl SegmentView {
         self.files.base
     }
 
+    pub(crate) fn bounds(&self) -> Bounds<'_> {
+        let Self { offset_index: index, size: end, limit, cuts, .. } = self;
+        Bounds { index, end: *end, limit: *limit, cuts: *cuts }
+    }
+
     /// Looks at the part of the file where the batch at `position` starts, if that was not done since it came from
     /// the disk.
     pub(crate) fn verify_at(&self, position: u64) -> Result<(), LogError> {
-        let bounds = Bounds { index: &self.offset_index, end: self.size, limit: self.limit };
-        match self.files.verify(bounds, position, position + 1, u64::MAX) {
+        match self.files.verify(self.bounds(), position, position + 1, u64::MAX) {
             Ok(_) => Ok(()),
             Err(Fault::Disk(error)) => Err(error.into()),
             Err(Fault::Bad { reason, .. }) => {

@@ -23,6 +23,7 @@ impl PartitionLog {
                 files: Arc::clone(&segment.files),
                 size: segment.published,
                 limit: self.segment_end(at),
+                cuts: segment.files.cuts(),
                 offset_index: segment.offset_index.clone(),
                 time_index: segment.time_index.clone(),
                 transactions: segment.transactions,

@@ -77,7 +77,7 @@ impl PartitionLog {
     }
 
     /// Exclusive end of a segment's range.
-    pub(super) fn segment_end(&self, at: usize) -> Offset {
+    pub(crate) fn segment_end(&self, at: usize) -> Offset {
         match self.segments.get(at + 1) {
             Some(next) if !next.provisional => next.base,
             _ => self.log_end_offset,

@@ -30,6 +30,14 @@ pub(super) const AREA: Area = Area {
         /// serves on as Kafka does: reads and `acks=1` then go on at a leader that was replaced, until it hears of it.
         "barnabas.leader.lease.enable": Boolean = Some("true"), Any, Medium, ReadOnly, Honoured, ours;
 
+        /// How often everything in the log directories is read and checked, by a thread of its own: batches by Kafka's checksums, and what
+        /// those leave out (base offset, length, leader epoch) by files beside the segments. Damage is logged, and never served.
+        /// When a segment was checked is known after a restart. 0: never. Kafka checks what it stores when it recovers a log.
+        "barnabas.log.scrub.interval.ms": Long = Some("604800000"), AtLeast(0), Low, ReadOnly, Honoured, ours;
+
+        /// How much that thread reads, in bytes per second.
+        "barnabas.log.scrub.max.bytes.per.second": Long = Some("10485760"), AtLeast(1), Low, ReadOnly, Honoured, ours;
+
         /// Threads that serve connections; 0 means one per core. Takes the place of `num.network.threads` and
         /// `num.io.threads`, which count threads of another design.
         "barnabas.reactors": Int = Some("0"), AtLeast(0), Medium, ReadOnly, Honoured, ours;

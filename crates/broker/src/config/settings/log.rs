@@ -26,6 +26,8 @@ pub struct LogSettings {
     pub directory_failure_timeout: Duration,
     /// The compaction settings.
     pub cleaner: CleanerSettings,
+    /// `barnabas.log.scrub.*`
+    pub scrub: ScrubSettings,
     /// `barnabas.disk.reserve.bytes`; `None` to go by the volume's size.
     pub disk_reserve_bytes: Option<u64>,
     /// `barnabas.record.validation`
@@ -49,6 +51,15 @@ pub struct CleanerSettings {
     pub dedupe_buffer_load_factor: f64,
     /// `log.cleaner.backoff.ms`
     pub backoff: Duration,
+}
+
+/// `barnabas.log.scrub.*`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScrubSettings {
+    /// `barnabas.log.scrub.interval.ms`; `None` for never.
+    pub interval: Option<Duration>,
+    /// `barnabas.log.scrub.max.bytes.per.second`
+    pub bytes_per_second: u64,
 }
 
 /// How much of a produced batch is looked at.
@@ -84,6 +95,11 @@ impl LogSettings {
                 io_buffer_bytes: values.size("log.cleaner.io.buffer.size"),
                 dedupe_buffer_load_factor: values.f64("log.cleaner.io.buffer.load.factor"),
                 backoff: values.millis("log.cleaner.backoff.ms"),
+            },
+            scrub: ScrubSettings {
+                interval: Some(values.millis("barnabas.log.scrub.interval.ms"))
+                    .filter(|interval| !interval.is_zero()),
+                bytes_per_second: values.u64("barnabas.log.scrub.max.bytes.per.second"),
             },
             disk_reserve_bytes: u64::try_from(values.i64("barnabas.disk.reserve.bytes")).ok(),
             record_validation: match values.text("barnabas.record.validation").as_deref() {

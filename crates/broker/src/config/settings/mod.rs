@@ -12,7 +12,7 @@ mod zookeeper;
 
 pub use controller::ControllerSettings;
 pub use groups::{GroupSettings, OffsetsSettings};
-pub use log::{CleanerSettings, LogSettings, RecordValidation};
+pub use log::{CleanerSettings, LogSettings, RecordValidation, ScrubSettings};
 pub use network::NetworkSettings;
 pub(super) use network::parse_overrides;
 pub use node::{NodeSettings, ShutdownSettings};

@@ -152,10 +152,8 @@ fn flips_in_a_cold_segment(how: Flip, meanwhile: Meanwhile) {
             }
             Meanwhile::Running => {
                 let running = reopen(&disk, Meanwhile::Stopped);
-                if how == Flip::Rot {
-                    // What was right once is looked at again when it comes from the disk again.
-                    assert_eq!(unreadable(&running.1, &written, &what), [0i64; 0]);
-                }
+                // What was right once is looked at again when it comes from the disk again, or was written to.
+                assert_eq!(unreadable(&running.1, &written, &what), [0i64; 0]);
                 flip(&disk, &path, position, mask, how);
                 running
             }
@@ -414,4 +412,69 @@ fn an_inspection_tells_where_heads_are_not_what_was_written() {
     flip(&rewritten, &path, 14, 1, Flip::Write);
     let problem = problems(&rewritten).pop().unwrap();
     assert!(problem.ends_with("another broker wrote to the segment since"), "{problem}");
+}
+
+// ---- looking at everything ----
+
+fn scrub(segments: &[crate::ScrubSegment], now: Timestamp) -> Vec<u64> {
+    let look = |segment: &crate::ScrubSegment| segment.run(now, &mut Unpaced).unwrap().damaged;
+    segments.iter().map(look).collect()
+}
+
+#[test]
+fn a_scrub_finds_what_nobody_reads() {
+    let disk = MemoryDisk::new();
+    let (broker, log) = several_segments(&disk);
+    let bases = log.segments.iter().map(|segment| segment.base.0).collect::<Vec<_>>();
+    let clean = vec![0; bases.len()];
+    assert_eq!(scrub(&log.scrub(), NOW), clean);
+    stop(broker, log);
+    for position in [0, 9, 14, 16, 18, 22, 100] {
+        let disk = disk.copy();
+        disk.rot(&path_of(bases[3], "log"), position, 1);
+        let mut damaged = clean.clone();
+        damaged[3] = 1;
+        let mut broker = Broker::start(&disk);
+        let closed = broker.closed[0].scrub().unwrap();
+        assert_eq!(scrub(&closed, NOW), damaged, "closed, byte {position}");
+        let log = broker.open(small());
+        assert_eq!(scrub(&log.scrub(), NOW), damaged, "open, byte {position}");
+        let error = log.read(ReadRequest {
+            offset: Offset(bases[3]),
+            max_bytes: 1000,
+            min_one_message: true,
+            upper_bound: log.log_end_offset(),
+            want_aborted: false,
+        });
+        assert!(matches!(error, Err(ReadError::Corrupt { .. })));
+    }
+}
+
+#[test]
+fn a_scrub_makes_checksums_where_there_are_none() {
+    let disk = MemoryDisk::new();
+    let (broker, log) = several_segments(&disk);
+    let written = batches(&log);
+    let bases = log.segments.iter().map(|segment| segment.base.0).collect::<Vec<_>>();
+    stop(broker, log);
+    for base in &bases {
+        disk.remove_file(&path_of(*base, "checksums")).unwrap();
+    }
+    let mut broker = Broker::start(&disk);
+    let log = broker.open(small());
+    let later = |seconds: i64| Timestamp(NOW.0 + 1000 * seconds);
+    assert!(log.scrub().iter().all(|segment| segment.is_due(NOW)), "nobody ever has");
+    scrub(&log.scrub(), later(0));
+    assert!(!log.scrub().iter().any(|segment| segment.is_due(later(0))));
+    assert!(log.scrub().iter().all(|segment| segment.is_due(later(1))));
+    stop(broker, log);
+    let broker = Broker::start(&disk);
+    let closed = broker.closed[0].scrub().unwrap();
+    let due = closed.iter().filter(|segment| segment.is_due(later(0))).count();
+    assert_eq!(due, 1, "when it was is known after a restart, but of the active segment");
+    drop(broker);
+    disk.rot(&path_of(bases[1], "log"), 15, 1);
+    let (_broker, log) = reopen(&disk, Meanwhile::Killed);
+    let refused = unreadable(&log, &written, "made by a scrub");
+    assert_eq!(refused, (bases[1]..bases[2]).collect::<Vec<_>>());
 }
