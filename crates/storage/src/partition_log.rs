@@ -529,7 +529,10 @@ impl PartitionLog {
         if !self.offline {
             return Ok(());
         }
-        if self.log_directory.is_offline() || now < self.retry_at || self.swap_in_flight {
+        // A wall clock that was set back must not keep the log waiting.
+        let waited_since = Timestamp(self.retry_at.0.saturating_sub(RETRY_INTERVAL_MS));
+        let is_early = (waited_since..self.retry_at).contains(&now);
+        if self.log_directory.is_offline() || is_early || self.swap_in_flight {
             return Err(LogError::Offline);
         }
         self.retry_at = Timestamp(now.0.saturating_add(RETRY_INTERVAL_MS));

@@ -393,6 +393,26 @@ fn an_offline_log_can_be_read_and_refuses_appends_until_the_disk_works() {
     assert_eq!(values(&log), ["a", "b"]);
 }
 
+/// What was seen: a full disk while the wall clock was ahead, and after it was set right the log was not tried again for
+/// as long as it had been ahead.
+#[test]
+fn a_wall_clock_that_is_set_back_does_not_keep_a_log_offline() {
+    let disk = MemoryDisk::new();
+    let broker = Broker::start(&disk);
+    let mut log = broker.create(LogConfig::default());
+    append(&mut log, batch(&["a"], None));
+    disk.set_capacity(Some(disk.used() + 30));
+    try_append(&mut log, batch(&["b"], None)).unwrap_err();
+    let ahead = Timestamp(NOW.0 + 3_600_000);
+    log.rebuild(ahead).unwrap();
+    try_append(&mut log, batch(&["b"], None)).unwrap_err();
+    disk.set_capacity(None);
+    log.rebuild(Timestamp(ahead.0 + 1)).unwrap_err();
+    log.rebuild(NOW).unwrap();
+    append(&mut log, batch(&["b"], None));
+    assert_eq!(values(&log), ["a", "b"]);
+}
+
 #[test]
 fn a_broker_starts_and_serves_with_its_disk_still_full() {
     let disk = MemoryDisk::new();
