@@ -53,6 +53,8 @@ pub struct PartitionFacts {
     pub eligible_before: Vec<i32>,
     /// How many were in sync, from when on.
     pub isr_sizes: Vec<(Duration, usize)>,
+    /// The same as leaders knew it, which hear of it later.
+    pub isr_sizes_led: Vec<(Duration, usize)>,
     /// Its replicas.
     pub replicas: Vec<i32>,
 }

@@ -58,6 +58,8 @@ pub struct Node {
     slow: Option<(Duration, u64)>,
     /// Whether the disk has failed since the process started: its directory may be offline until it is started again.
     has_failed_disk: bool,
+    /// Whether it fails now.
+    fails: bool,
     random: SeededRandom,
     starts: u64,
 }
@@ -86,6 +88,7 @@ impl Node {
             disk: MemoryDisk::new(),
             slow: None,
             has_failed_disk: false,
+            fails: false,
             random: SeededRandom::new(surroundings.plan.seed ^ 0x6469_736b ^ u64::from(host.0)),
             starts: 0,
         }
@@ -182,6 +185,7 @@ impl Node {
         self.end_process(&surroundings.scheduler);
         // The old process has the old disk: whatever is left of it changes nothing.
         self.disk = self.disk.copy();
+        self.fails = false;
     }
 
     /// The machine loses power: a part of what was not synced is gone.
@@ -189,6 +193,7 @@ impl Node {
         surroundings.network.power_off(self.host);
         self.end_process(&surroundings.scheduler);
         self.disk = self.disk.crash(seed);
+        self.fails = false;
     }
 
     fn end_process(&mut self, scheduler: &Scheduler) {
@@ -209,7 +214,7 @@ impl Node {
 
     /// Nothing works that is asked of the disk.
     pub fn fail_disk(&mut self) {
-        self.has_failed_disk = true;
+        (self.has_failed_disk, self.fails) = (true, true);
         self.disk.set_failing(DATA, true);
     }
 
@@ -217,6 +222,18 @@ impl Node {
     pub fn fail_writes(&mut self, writes: &[(u64, WriteFault)]) {
         self.has_failed_disk = true;
         writes.iter().for_each(|(nth, fault)| self.disk.fail_write(*nth, *fault));
+    }
+
+    /// Whoever watches sees what is on the disk even while that fails.
+    pub fn look_inside<T>(&self, look: impl FnOnce() -> T) -> T {
+        if self.fails {
+            self.disk.set_failing(DATA, false);
+        }
+        let seen = look();
+        if self.fails {
+            self.disk.set_failing(DATA, true);
+        }
+        seen
     }
 
     /// Whether somebody has to start the process again, now that the disk is as it should be.
@@ -234,6 +251,7 @@ impl Node {
     pub fn mend_disk(&mut self) {
         self.disk.set_capacity(None);
         self.disk.set_failing(DATA, false);
+        self.fails = false;
         self.slow = None;
     }
 

@@ -103,7 +103,7 @@ impl Oracle {
         if let Some(node) = stepped
             && let Some(broker) = node.broker()
         {
-            self.broker_stepped(node.id(), process, &broker);
+            node.look_inside(|| self.broker_stepped(node.id(), process, &broker));
         }
         for seen in history.take() {
             self.client_saw(&seen);
@@ -216,6 +216,12 @@ impl Oracle {
             if log.epochs.len() > 2 && before.is_none_or(|before| before.log.is_none()) {
                 self.situations.note(Situation::LeadersOfManyEpochs);
             }
+        }
+        if let RoleView::Leader { .. } = after.role
+            && before.is_none_or(|before| before.isr != after.isr)
+        {
+            let sizes = &mut self.facts.partitions.entry(partition).or_default().isr_sizes_led;
+            sizes.push((self.facts.now, after.isr.len()));
         }
         let read = |from: i64, to: i64| read(broker, name, from, to);
         if let (RoleView::Leader { .. }, Some(log)) = (after.role, &after.log) {

@@ -5,6 +5,7 @@ use super::{Invariant, Verdict};
 use crate::facts::{Facts, LoggedRecord};
 use crate::history::{RecordId, Seen};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 #[derive(Default)]
 pub(super) struct AcksAllNeedsMinInsync {
@@ -35,9 +36,13 @@ impl Invariant for AcksAllNeedsMinInsync {
         match seen {
             Seen::Acked { partition, offset, records, acks: -1, sent_at } => {
                 let Some(known) = facts.partitions.get(partition) else { return Ok(()) };
-                // The size that held when it was sent, and all later ones.
-                let later = known.isr_sizes.partition_point(|(from, _)| from <= sent_at);
-                let sizes = &known.isr_sizes[later.saturating_sub(1)..];
+                // The size that held when it was sent, and all later ones: in the store, and for leaders.
+                let since = |sizes: &[(Duration, usize)]| {
+                    let later = sizes.partition_point(|(from, _)| from <= sent_at);
+                    sizes[later.saturating_sub(1)..].to_vec()
+                };
+                let mut sizes = since(&known.isr_sizes);
+                sizes.extend(since(&known.isr_sizes_led));
                 // A leader cannot demand more replicas than the partition has.
                 let wanted = facts.min_insync.min(known.replicas.len());
                 match sizes.iter().any(|(_, size)| *size >= wanted) {

@@ -27,6 +27,7 @@ fn facts() -> Facts {
         eligible_before: Vec::new(),
         eligible_with: (0, Vec::new()),
         isr_sizes: vec![(Duration::ZERO, 1), (Duration::from_secs(5), 2)],
+        isr_sizes_led: Vec::new(),
         replicas: vec![1, 2, 3],
     };
     Facts {
