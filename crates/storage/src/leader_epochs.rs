@@ -62,6 +62,24 @@ impl LeaderEpochs {
         self.unwritten = true;
     }
 
+    /// Notes that the batch at `base` is of `epoch`: batches are right, and entries that contradict one go.
+    pub(crate) fn observe(&mut self, epoch: LeaderEpoch, base: Offset) {
+        if self.at(base) == Some(epoch) {
+            return;
+        }
+        // Ascending: entries before it, and entries after it.
+        self.entries.retain(|entry| {
+            (entry.0 <= epoch && entry.1 <= base) || (entry.0 > epoch && entry.1 > base)
+        });
+        self.unwritten = true;
+        let at = self.entries.partition_point(|entry| entry.1 <= base);
+        if at.checked_sub(1).is_none_or(|before| self.entries[before].0 != epoch) {
+            self.entries.retain(|entry| entry.1 != base);
+            let at = self.entries.partition_point(|entry| entry.1 < base);
+            self.entries.insert(at, (epoch, base));
+        }
+    }
+
     /// Where `epoch` ends, in a log that ends at `log_end_offset` (log-format 3.5).
     pub(crate) fn end_offset_for(
         &self,
@@ -155,6 +173,24 @@ mod tests {
         assert_eq!(listed(&epochs(&[(0, 0), (2, 9), (3, 9)])), [(0, 0), (3, 9)]);
         assert_eq!(listed(&epochs(&[(1, 4), (2, 9), (2, 3)])), [(2, 3)]);
         assert_eq!(listed(&epochs(&[(5, 4), (3, 9)])), [(3, 9)]);
+    }
+
+    #[test]
+    fn what_batches_say_counts() {
+        let observed = |batches: &[(i32, i64)]| {
+            let mut known = epochs(&[(2, 10), (4, 20), (7, 30)]);
+            for &(epoch, base) in batches {
+                known.observe(LeaderEpoch(epoch), Offset(base));
+            }
+            listed(&known)
+        };
+        assert_eq!(observed(&[(2, 10), (2, 15), (4, 25), (7, 30)]), [(2, 10), (4, 20), (7, 30)]);
+        assert_eq!(observed(&[(8, 40)]), [(2, 10), (4, 20), (7, 30), (8, 40)]);
+        assert_eq!(observed(&[(2, 35)]), [(2, 10)], "stale entries of a log that was cut");
+        assert_eq!(observed(&[(1, 35)]), [(1, 35)]);
+        assert_eq!(observed(&[(3, 15)]), [(2, 10), (3, 15), (4, 20), (7, 30)], "one is missing");
+        assert_eq!(observed(&[(5, 20)]), [(2, 10), (5, 20), (7, 30)]);
+        assert_eq!(observed(&[(7, 25)]), [(2, 10), (4, 20), (7, 25)], "it began earlier");
     }
 
     #[test]

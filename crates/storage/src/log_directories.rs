@@ -324,7 +324,14 @@ impl LogDirectory {
     }
 
     pub(crate) fn write_recovery_points(&self) -> Result<(), DiskError> {
-        self.write_checkpoint(checkpoint::RECOVERY_POINTS, |entry| Some(entry.recovery_point()))
+        let entries = self.entries();
+        let points = entries.iter().map(|entry| entry.recovery_point()).collect::<Vec<_>>();
+        // Those that are written are these or, if they rose meanwhile, higher.
+        self.write_checkpoint(checkpoint::RECOVERY_POINTS, |entry| Some(entry.recovery_point()))?;
+        for (entry, point) in entries.iter().zip(points) {
+            entry.set_written_recovery_point(point);
+        }
+        Ok(())
     }
 
     fn write_log_starts(&self) -> Result<(), DiskError> {
@@ -1044,7 +1051,9 @@ impl LogDirectory {
             let is_future = future.is_some();
             let entry = LogEntry::new(name, future, stopped);
             let number = |from: &BTreeMap<TopicPartition, i64>| from.get(&entry.name).copied();
-            entry.set_recovery_point(Offset(number(&recovery_points).unwrap_or(0)));
+            let recovery_point = Offset(number(&recovery_points).unwrap_or(0));
+            entry.set_recovery_point(recovery_point);
+            entry.set_written_recovery_point(recovery_point);
             let log_start = number(&log_starts);
             entry.set_log_start_offset(Offset(log_start.unwrap_or(0)), log_start.is_some());
             entry.set_high_watermark(Offset(number(&high_watermarks).unwrap_or(0)));

@@ -52,7 +52,7 @@ pub(crate) struct Loaded {
     pub(crate) log_start_offset: Offset,
     pub(crate) log_end_offset: Offset,
     pub(crate) recovery_point: Offset,
-    /// Something was made anew.
+    /// Something was made anew, or removed: the files are not as a clean stop leaves them.
     pub(crate) recovered: bool,
 }
 
@@ -99,21 +99,22 @@ impl Producers {
         Ok(())
     }
 
-    /// Removes snapshots outside of `(above, up_to]` and loads the newest that is left.
+    /// Removes snapshots outside of `(above, keep]` and loads the newest in `(above, up_to]`.
     fn reload(
         &mut self,
         request: &LoadRequest<'_>,
         above: Offset,
         up_to: Offset,
+        keep: Offset,
     ) -> Result<(), DiskError> {
         let directory = request.directory;
-        let out = self.snapshots.iter().filter(|&&at| at <= above || at > up_to);
+        let out = self.snapshots.iter().filter(|&&at| at <= above || at > keep);
         for offset in out.copied().collect::<Vec<_>>() {
             self.remove_snapshot(directory, offset)?;
         }
         self.state = ProducerState::default();
         self.end_offset = above;
-        while let Some(&offset) = self.snapshots.last() {
+        while let Some(&offset) = self.snapshots.range(..=up_to).next_back() {
             let path = Self::path(directory, offset);
             let bytes = crate::checkpoint::read_file(directory.disk().as_ref(), &path)?;
             let expiration = request.config.producer_id_expiration_ms;
@@ -129,14 +130,16 @@ impl Producers {
         Ok(())
     }
 
-    /// Brings the state to what it was at `to`, from the newest snapshot and the batches after it.
+    /// Brings the state to what it was at `to`, from the newest snapshot and the batches after it; later
+    /// snapshots go, but for those up to `keep`.
     pub(crate) fn rebuild(
         &mut self,
         request: &LoadRequest<'_>,
         segments: &[Segment],
         to: Offset,
+        keep: Offset,
     ) -> Result<(), LogError> {
-        self.reload(request, request.log_start_offset, to)?;
+        self.reload(request, request.log_start_offset, to, keep.max(to))?;
         self.recall(segments)?;
         for (at, segment) in segments.iter().enumerate() {
             let next_base = segments.get(at + 1).map(|next| next.base);
@@ -305,18 +308,23 @@ fn finish_interrupted(directory: &PartitionDirectory, names: &[String]) -> Resul
     let disk = directory.disk();
     let offset_of = |name: &str| parse_name(name).map(|(offset, _)| offset);
     let with = |suffix: &'static str| names.iter().filter(move |name| name.ends_with(suffix));
-    // A swap file at or above a cleaned one belongs to a series of renames that was not completed.
-    let unfinished = with(".cleaned").filter_map(|name| offset_of(name)).min();
+    // A swap file beside a cleaned one belongs to a series of renames that was not completed: a group of
+    // segments is cleaned after the one before has its names.
+    let is_unfinished = with(".cleaned").next().is_some();
+    let is_there = |name: &str| names.iter().any(|other| other == name);
     let mut complete = Vec::new();
     for name in with(".swap") {
-        match (offset_of(name), unfinished) {
-            (Some(offset), Some(unfinished)) if offset >= unfinished => {
-                remove_file(directory, directory.join(name))?;
-            }
-            _ => complete.push(name),
+        let (own, batches) = (name.trim_end_matches(".swap"), ".log.swap");
+        let is_taken_back = !name.ends_with(batches)
+            && is_there(own)
+            && offset_of(name).is_some_and(|base| !is_there(&(file_name(base, "log") + ".swap")));
+        if is_unfinished || is_taken_back {
+            remove_file(directory, directory.join(name))?;
+        } else {
+            complete.push(name);
         }
     }
-    if unfinished.is_some() {
+    if is_unfinished {
         // Before what tells that they are not complete goes.
         directory.sync()?;
     }
@@ -404,7 +412,8 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
         let Some(&next) = next_base else { continue };
         // Compaction leaves holes; elsewhere one means that records were lost with what the system had
         // not written yet. What came after them must not be kept: their retry would be out of order.
-        let has_hole = end < next && !request.may_have_holes;
+        // Below the recovery point nothing was lost: there a truncation, or the leader, left it.
+        let has_hole = end < next && next > request.recovery_point && !request.may_have_holes;
         if cut > 0 || (is_unclean && has_hole) {
             warn!(
                 path = %directory.path().display(), segment = base.0, end = end.0, cut,
@@ -445,12 +454,12 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
     epochs.truncate_from_end(log_end_offset);
     epochs.truncate_from_start(request.log_start_offset);
 
-    remove_stray_snapshots(directory, &mut producers, &segments)?;
-    if request.clean && !recovered_any && producers.snapshots.is_empty() {
+    remove_stray_snapshots(directory, &mut producers, &segments, log_end_offset)?;
+    if request.clean && !recovered_any && listing.snapshots.is_empty() {
         // A log without snapshots that was closed cleanly has no producers.
         producers.end_offset = log_end_offset;
     } else {
-        producers.rebuild(request, &segments, log_end_offset)?;
+        producers.rebuild(request, &segments, log_end_offset, log_end_offset)?;
         if recovered_any {
             producers.try_snapshot(directory);
         }
@@ -461,6 +470,7 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
         request.recovery_point.min(log_end_offset)
     };
     let log_start_offset = request.log_start_offset.max(first_base);
+    let recovered = recovered_any || producers.snapshots != listing.snapshots;
     Ok(Loaded {
         segments,
         epochs,
@@ -468,7 +478,7 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
         log_start_offset,
         log_end_offset,
         recovery_point,
-        recovered: recovered_any,
+        recovered,
     })
 }
 
@@ -582,8 +592,15 @@ fn recover(
     later: &[Offset],
 ) -> Result<Recovered, LogError> {
     let directory = request.directory;
-    if producers.end_offset != base || producers.end_offset <= request.log_start_offset {
-        producers.rebuild(request, before, base)?;
+    // What compaction removed only a snapshot tells; up to the recovery point they are durable.
+    let knows_more = request.may_have_holes
+        && base <= request.recovery_point
+        && producers.snapshots.contains(&base);
+    if producers.end_offset != base
+        || producers.end_offset <= request.log_start_offset
+        || knows_more
+    {
+        producers.rebuild(request, before, base, request.recovery_point)?;
     }
     producers.try_snapshot(directory);
     let files = Arc::new(SegmentFiles::new(Arc::clone(directory), base));
@@ -619,10 +636,8 @@ fn recover(
         }
         end = end.max(batch.next_offset());
         if let Some(header) = &batch.header {
-            if let Some(epoch) = header.leader_epoch()
-                && epochs.latest().is_none_or(|latest| epoch > latest)
-            {
-                epochs.assign(epoch, header.base_offset());
+            if let Some(epoch) = header.leader_epoch() {
+                epochs.observe(epoch, header.base_offset());
             }
             let producer = producer_batch(header, bytes);
             if let Some(producer) =
@@ -754,12 +769,17 @@ fn derive_epochs(epochs: &mut LeaderEpochs, segments: &[Segment]) -> Result<(), 
     Ok(())
 }
 
-/// Removes snapshots that belong to no segment, but for the newest if it is above the last segment.
+/// Removes snapshots above the log end and those that belong to no segment, but for the newest if it is above
+/// the last segment.
 fn remove_stray_snapshots(
     directory: &PartitionDirectory,
     producers: &mut Producers,
     segments: &[Segment],
+    log_end_offset: Offset,
 ) -> Result<(), DiskError> {
+    for offset in producers.snapshots.range(log_end_offset + 1..).copied().collect::<Vec<_>>() {
+        producers.remove_snapshot(directory, offset)?;
+    }
     let last_base = segments.last().map(|segment| segment.base);
     let is_base = |offset: &Offset| segments.iter().any(|segment| segment.base == *offset);
     let strays = producers.snapshots.iter().filter(|offset| !is_base(offset)).copied();

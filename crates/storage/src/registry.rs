@@ -25,6 +25,8 @@ pub(crate) struct LogEntry {
     /// The directory's name, if it is not the partition's: a `-future` log.
     future: Mutex<Option<Box<str>>>,
     recovery_point: AtomicI64,
+    /// As it was last written to disk.
+    written_recovery_point: AtomicI64,
     log_start_offset: AtomicI64,
     high_watermark: AtomicI64,
     /// -1 if the log was never compacted.
@@ -42,6 +44,7 @@ impl LogEntry {
             name,
             future: Mutex::new(future.map(Into::into)),
             recovery_point: AtomicI64::new(0),
+            written_recovery_point: AtomicI64::new(0),
             log_start_offset: AtomicI64::new(0),
             high_watermark: AtomicI64::new(0),
             cleaner_offset: AtomicI64::new(-1),
@@ -75,6 +78,14 @@ impl LogEntry {
 
     pub(crate) fn set_recovery_point(&self, offset: Offset) {
         self.recovery_point.store(offset.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn written_recovery_point(&self) -> Offset {
+        Offset(self.written_recovery_point.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_written_recovery_point(&self, offset: Offset) {
+        self.written_recovery_point.store(offset.0, Ordering::Relaxed);
     }
 
     pub(crate) fn log_start_offset(&self) -> Offset {

@@ -230,8 +230,13 @@ impl Segment {
 
     // ---- shortening and closing ----
 
-    /// Cuts the segment before the batch that holds `offset`. Files are cut at once.
-    pub(crate) fn truncate_to(&mut self, offset: Offset, now: Timestamp) -> Result<(), LogError> {
+    /// Cuts the segment before the batch that holds `offset`; returns the offset after the batch before. Files
+    /// are cut at once.
+    pub(crate) fn truncate_to(
+        &mut self,
+        offset: Offset,
+        now: Timestamp,
+    ) -> Result<Offset, LogError> {
         assert_eq!(self.size, self.published, "nothing is reserved while a log is truncated");
         let end = self.find(offset, self.size)?.map_or(self.size, |batch| batch.position);
         let keep = self.relative(offset).map_or(0, i64::from);
@@ -261,22 +266,26 @@ impl Segment {
         }
         self.max_timestamp = None;
         self.reserved = 0;
+        self.sealed = false;
         self.activate()?;
-        self.rescan_timestamps()?;
-        Ok(())
+        Ok(self.rescan_end()?)
     }
 
-    /// Finds the largest timestamp among the batches that came after the last time index entry.
-    pub(crate) fn rescan_timestamps(&mut self) -> Result<(), DiskError> {
+    /// Finds the largest timestamp among the batches that came after the last time index entry; returns the
+    /// offset after the last batch.
+    fn rescan_end(&mut self) -> Result<Offset, DiskError> {
         let max = self.last_time_entry()?;
         self.max_timestamp = Some(max);
-        let from = self.find(max.offset, self.size)?.map_or(self.size, |batch| batch.position);
+        // Older Kafka's entries name a record inside a batch, which may just have been cut off.
+        let from = self.find(max.offset, self.size)?.map_or(0, |batch| batch.position);
         let files = Arc::clone(&self.files);
         let mut scanner = Scanner::near(&files, from, self.size)?;
+        let mut end = self.base;
         while let Some(batch) = scanner.next_head()? {
             self.note_timestamp(&batch);
+            end = batch.next_offset();
         }
-        Ok(())
+        Ok(end)
     }
 
     fn set_len(&self, kind: Kind, len: u64) -> Result<(), DiskError> {

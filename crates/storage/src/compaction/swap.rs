@@ -47,7 +47,8 @@ impl CleaningSwap {
     /// # Errors
     /// The disk's. The old segments stay, if [`CleaningSwap::retreat`] succeeds.
     pub fn announce(&self) -> Result<(), DiskError> {
-        // Descending: if not all are renamed, recovery drops those that are.
+        // If not all are renamed, recovery drops those that are: it must see the others.
+        self.group.directory.sync()?;
         for segment in self.group.new.iter().rev() {
             for kind in Kind::ALL {
                 segment.files.rename(kind, Suffix::Swap)?;

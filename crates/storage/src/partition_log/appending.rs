@@ -169,12 +169,14 @@ impl PartitionLog {
         }
         self.log_directory.take_room(incoming.size)?;
         let first_offset = first.1.base_offset;
-        // Of message sets the first offset is not known: leave room for as many as there can be.
+        // A new segment begins where the log ends, even if the leader's next batch comes later: recovery takes a
+        // gap between two segments for lost records. Only one that is too far away goes its own way; of message
+        // sets the first offset is not known: room is left for as many as there can be.
+        let lowest_base = Offset(incoming.last_offset.0.saturating_sub(i64::from(i32::MAX)));
         let new_base = match first.0.base_offset {
-            Some(base) => base,
-            None => Offset(incoming.last_offset.0.saturating_sub(i64::from(i32::MAX))),
-        }
-        .max(self.reserved_end);
+            Some(base) if lowest_base > self.reserved_end => base,
+            _ => lowest_base.max(self.reserved_end),
+        };
 
         let mut update = ProducerUpdate::default();
         for (batch, chunk) in all() {
@@ -308,12 +310,14 @@ impl PartitionLog {
         let at = at.expect("a segment with pending appends stays");
         assert_eq!(self.segments[at].published, pending.position, "appends are published in order");
         if let Some(extra) = &pending.extra {
-            if extra.roll.is_some() {
+            if let Some(roll) = &extra.roll {
                 let old = &mut self.segments[at - 1];
                 old.offset_index.mark_written(old.offset_index.unwritten());
                 old.time_index.mark_written(old.time_index.unwritten());
                 old.sealed = true;
-                self.producers.snapshots.insert(base);
+                if roll.snapshot.is_some() {
+                    self.producers.snapshots.insert(base);
+                }
                 self.tail.clear();
             }
             if let [offsets, times] = extra.indexes.as_slice() {

@@ -89,9 +89,13 @@ impl PartitionLog {
         if count == self.segments.len() {
             self.roll_empty(now)?;
         }
-        if self.segments[count].base >= self.recovery_point {
+        let stays = self.segments[count].base;
+        if stays >= self.recovery_point {
             // What stays has names before what goes loses its own: else the log might seem to start later.
             self.directory.sync()?;
+        } else if self.entry.written_recovery_point() < stays {
+            // Of what goes a crash may bring back some and not the rest: what stays is not lost behind that gap.
+            self.log_directory.write_recovery_points()?;
         }
         let doomed = self.segments.drain(..count).collect::<Vec<_>>();
         let start = self.segments[0].base;
@@ -99,8 +103,9 @@ impl PartitionLog {
             self.doom(segment)?;
         }
         info!(partition = %self.entry.name, count, reason, log_start_offset = start.0, "removed segments");
+        // The recovery point stays, unlike Kafka's: what was removed may come back after a crash, and was not
+        // flushed.
         self.raise_log_start(start);
-        self.recovery_point = self.recovery_point.max(start);
         self.changed = true;
         self.register();
         Ok(count)

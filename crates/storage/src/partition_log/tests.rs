@@ -1,6 +1,7 @@
 //! Logs on a disk in memory.
 
 mod compaction;
+mod crashes;
 mod rot;
 
 use super::*;
@@ -1307,7 +1308,13 @@ fn an_interrupted_swap_of_segments_is_finished_or_undone() {
     undone.put(Path::new(&name("log.cleaned")), b"unfinished");
     undone.put(Path::new("/data/t-0/00000000000000000030.log.swap"), b"unfinished");
     undone.put(Path::new("/data/t-0/00000000000000000001.log.deleted"), b"old");
-    for disk in [finished, undone] {
+    let half_announced = disk.copy();
+    half_announced.put(Path::new(&name("log.swap")), b"unfinished");
+    half_announced.put(Path::new("/data/t-0/00000000000000000030.log.cleaned"), b"unfinished");
+    // It was taken back, but for a part.
+    let taken_back = disk.copy();
+    taken_back.put(Path::new(&name("index.swap")), &[0, 0, 0, 1, 0, 0, 0, 1]);
+    for disk in [finished, undone, half_announced, taken_back] {
         let mut broker = Broker::start(&disk);
         assert_eq!(values(&broker.open(small())), wanted);
         let left = disk.files().into_iter().map(|file| file.0);

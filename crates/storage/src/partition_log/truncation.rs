@@ -53,7 +53,7 @@ impl PartitionLog {
         }
         let active = self.segments.last_mut().expect("the first segment starts at or below");
         active.activate()?;
-        active.truncate_to(offset, now)?;
+        let end = active.truncate_to(offset, now)?;
         self.epochs.truncate_from_end(offset);
         self.write_epochs();
         self.shorten_to(offset);
@@ -66,10 +66,19 @@ impl PartitionLog {
             may_have_holes: true, // segments are known; only producers are rebuilt
             now,
         };
-        self.producers.rebuild(&request, &self.segments, offset)?;
+        self.producers.rebuild(&request, &self.segments, offset, offset)?;
         self.producers.take_snapshot(&self.directory, false)?;
         self.producers.state.high_watermark_moved(self.high_watermark);
-        Ok(())
+        if end < offset { self.settle_gap() } else { Ok(()) }
+    }
+
+    /// Makes the log durable that a truncation left with a gap before its end: should a new segment begin behind
+    /// the gap, the recovery point tells that nothing was lost there.
+    fn settle_gap(&mut self) -> Result<(), LogError> {
+        let work = self.flush_work(false);
+        let outcome = work.run();
+        self.finish_flush(work, outcome)?;
+        Ok(self.log_directory.write_recovery_points()?)
     }
 
     /// What comes after a truncation has never been compacted, not even if it crashes on the way.
