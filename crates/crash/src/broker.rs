@@ -1,7 +1,7 @@
 //! The storage layer as a broker uses it, on a disk that records.
 
 use crate::disk::RecordingDisk;
-use crate::facts::{Aborted, BatchFact, parse};
+use crate::facts::{BatchFact, parse};
 use bytes::Bytes;
 use model::{BrokerId, Instant, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence};
 use model::{Timestamp, TopicId, TopicPartition};
@@ -76,15 +76,6 @@ pub(crate) fn read_with_aborted(log: &PartitionLog, from: i64) -> Result<Found, 
         }
     }
     Ok((found, aborted))
-}
-
-pub(crate) fn aborted_between(
-    aborted: &BTreeSet<Aborted>,
-    start: i64,
-    end: i64,
-) -> BTreeSet<(i64, i64)> {
-    let inside = aborted.iter().filter(|one| one.marker >= start && one.marker < end);
-    inside.map(|one| (one.producer, one.first)).collect()
 }
 
 /// A record to append: key, value.

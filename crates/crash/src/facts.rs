@@ -208,6 +208,16 @@ pub(crate) struct Aborted {
     pub(crate) marker: i64,
 }
 
+impl Aborted {
+    /// Whether the batch has records of it.
+    pub(crate) fn holds(&self, batch: &BatchFact) -> bool {
+        let is_own = |stamp: Stamp| stamp.id == self.producer && stamp.is_transactional;
+        !batch.is_control()
+            && batch.stamp.is_some_and(is_own)
+            && (self.first..self.marker).contains(&batch.base)
+    }
+}
+
 /// What batches say of producers and transactions, told by reading them one after the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Producers {

@@ -2,7 +2,7 @@
 
 use crate::broker::{self, NOW};
 use crate::disk::RecordingDisk;
-use crate::facts::{BatchFact, Facts, LogFacts, Producers};
+use crate::facts::{Aborted, BatchFact, Facts, LogFacts, Producers};
 use model::{LeaderEpoch, Offset, Timestamp, TopicId, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,10 +35,38 @@ pub(crate) struct FoundLog {
 }
 
 impl FoundLog {
-    /// Old formats make a log forget its epochs: a second recovery may have them back from the batches. Each
-    /// is judged by itself.
-    fn without_epochs(&self) -> Self {
-        Self { epochs: Vec::new(), latest_epoch: None, ..self.clone() }
+    /// What every recovery must find. Old formats make a log forget its epochs: a second recovery may have
+    /// them back from the batches, and each is judged by itself. What batches below the log start told of
+    /// producers may be known or not: whether a segment is read from its start depends on more than the batches.
+    fn certain(&self, known: &LogFacts) -> Self {
+        let start = self.start.max(known.highest_start);
+        // What is not there although compaction never came so far was lost, in a gap.
+        let is_left = |batch: &&BatchFact| {
+            (start..self.end).contains(&batch.last)
+                && (batch.last < known.compacted_to || self.batches.contains(batch))
+        };
+        let told = || known.lineage.iter().map(AsRef::as_ref).filter(is_left);
+        let of = |id: i64| {
+            told().filter(move |batch: &&BatchFact| batch.stamp.is_some_and(|stamp| stamp.id == id))
+        };
+        let described = self.producers.iter().filter(|found| of(found.producer_id.0).count() > 0);
+        let producers = described.cloned().map(|mut found| {
+            let id = found.producer_id.0;
+            if !of(id).any(|batch| !batch.is_control()) {
+                found.last_sequence = None;
+            }
+            if !of(id).any(BatchFact::is_control) {
+                found.coordinator_epoch = None;
+            }
+            if found.current_transaction_first_offset.is_some_and(|first| first.0 < start) {
+                let is_open = |batch: &&BatchFact| batch.stamp.is_some_and(|s| s.is_transactional);
+                let first = of(id).filter(|batch| !batch.is_control()).find(is_open);
+                found.current_transaction_first_offset = first.map(|batch| Offset(batch.base));
+            }
+            found
+        });
+        let producers = producers.collect();
+        Self { epochs: Vec::new(), latest_epoch: None, producers, ..self.clone() }
     }
 }
 
@@ -52,15 +80,36 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Whether a later start found the same. A clean stop is one only for the first.
-    pub(crate) fn is_same(&self, first: &Self) -> bool {
-        let is_same = |(name, log): (&TopicPartition, &FoundLog)| {
-            self.logs.get(name).is_some_and(|again| again.without_epochs() == log.without_epochs())
-        };
-        (first.logs.iter().all(is_same) || !first.needs_recovery)
-            && self.logs.keys().eq(first.logs.keys())
-            && self.cluster_id == first.cluster_id
-            && (self.may_lack_records == first.may_lack_records || !first.needs_recovery)
+    /// What a later start found otherwise than the `first`. A clean stop is one only for the first.
+    pub(crate) fn differs(&self, first: &Self, before: &Facts, after: &Facts) -> Option<String> {
+        if !self.logs.keys().eq(first.logs.keys()) {
+            return Some(format!("{:?} and {:?}", first.logs.keys(), self.logs.keys()));
+        }
+        let common = (&self.cluster_id, self.may_lack_records || !first.needs_recovery);
+        if common != (&first.cluster_id, first.may_lack_records || !first.needs_recovery) {
+            return Some(format!("{common:?}"));
+        }
+        if !first.needs_recovery {
+            return None;
+        }
+        for (name, log) in &first.logs {
+            let known = [before, after].into_iter().filter_map(|facts| facts.logs.get(name));
+            let known = known.filter(|known| log.id.is_none_or(|id| known.id == id));
+            let Some(known) = known.max_by_key(|known| known.lineage.len()) else {
+                return Some(format!("{name} is not known"));
+            };
+            let (log, again) = (log.certain(known), self.logs[name].certain(known));
+            if log != again {
+                let (a, b) = (format!("{log:?}"), format!("{again:?}"));
+                let at = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+                let part = |text: &str| {
+                    let range = at.saturating_sub(60)..text.len().min(at + 60);
+                    String::from_utf8_lossy(&text.as_bytes()[range]).into_owned()
+                };
+                return Some(format!("{name}: {:?} and {:?}", part(&a), part(&b)));
+            }
+        }
+        None
     }
 
     /// Whether the stop was not a clean one.
@@ -323,12 +372,38 @@ fn fits(log: &FoundLog, known: &LogFacts, bound: Bounds) -> Result<(), String> {
     // Below, batches may be missing.
     let from = bound.contiguous_from.max(log.start);
     judge_producers(log, known, &producers, from)?;
-    let expected = broker::aborted_between(&producers.aborted, from, log.end);
-    let all = broker::aborted_between(&producers.aborted, 0, log.end);
-    if !log.aborted.is_subset(&all)
-        || (!known.policy.is_compact() && !expected.is_subset(&log.aborted))
-    {
-        return Err(format!("aborted are {expected:?} and it says {:?}", log.aborted));
+    judge_aborted(log, known, &producers, from)
+}
+
+/// Every record of an aborted transaction that can be read is said to be of one, and no other is. Where a
+/// transaction began is not known any more once the log start has passed it, or compaction removed what it
+/// began with.
+fn judge_aborted(
+    log: &FoundLog,
+    known: &LogFacts,
+    producers: &Producers,
+    from: i64,
+) -> Result<(), String> {
+    for &(producer, first) in &log.aborted {
+        let mut aborted = producers.aborted.iter().filter(|one| one.producer == producer);
+        let begins_one = |one: &Aborted| {
+            known.lineage.iter().any(|batch| batch.base == first && one.holds(batch))
+        };
+        if !aborted.any(begins_one) {
+            return Err(format!(
+                "no transaction of producer {producer} from {first} on was aborted"
+            ));
+        }
+    }
+    for one in &producers.aborted {
+        let readable = log.batches.iter().filter(|batch| batch.base >= from && one.holds(batch));
+        for batch in readable {
+            let range = (one.producer, one.first)..=(one.producer, batch.base);
+            if log.aborted.range(range).next().is_none() {
+                let said = &log.aborted;
+                return Err(format!("{one:?} is not told of batch {}, only {said:?}", batch.base));
+            }
+        }
     }
     Ok(())
 }
@@ -429,10 +504,7 @@ fn fits_compacted(log: &FoundLog, known: &LogFacts, bound: Bounds) -> Result<Hol
     let producers = Producers::of(known.lineage.iter().map(AsRef::as_ref));
     let mut aborted = BTreeSet::new();
     for one in &producers.aborted {
-        let inside = known.lineage.iter().filter(|batch| {
-            batch.stamp.is_some_and(|stamp| stamp.id == one.producer && stamp.is_transactional)
-                && (one.first..one.marker).contains(&batch.base)
-        });
+        let inside = known.lineage.iter().filter(|batch| one.holds(batch));
         aborted.extend(inside.flat_map(|batch| &batch.records).map(|record| record.offset));
     }
     let to = if holes == Holes::Some { bound.kept } else { log.end.max(bound.kept) };

@@ -3,7 +3,7 @@
 use crate::broker::{self, Entry, NOW};
 use crate::dice::Dice;
 use crate::disk::{Label, RecordingDisk, empty_tree};
-use crate::facts::{Facts, LogFacts, Policy, Producers};
+use crate::facts::{Facts, LogFacts, Policy, ProducerFacts, Producers};
 use crate::image::Tracker;
 use crate::tree::{Operation, Tree};
 use crate::verdict;
@@ -29,6 +29,9 @@ pub struct Life {
     pub failure: Option<String>,
     /// The kinds of operations.
     pub labels: Vec<Label>,
+    /// Power cuts, by operations and seed, that left nothing a next life can go on with: what they left is not
+    /// known to be right.
+    pub(crate) suspects: Vec<(usize, u64)>,
 }
 
 impl Life {
@@ -52,6 +55,16 @@ impl Pace for Unpaced {
     fn moved(&mut self, _: u64) -> Result<(), Interrupted> {
         Ok(())
     }
+}
+
+/// What a next life would begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reborn {
+    Known,
+    /// A compacted log has gaps: what is done to it later is not judged.
+    WithHoles,
+    /// It cannot be told what it is.
+    Unknown,
 }
 
 #[derive(Debug)]
@@ -91,18 +104,25 @@ pub fn live(seed: u64, generations: usize, left_out: Option<Label>) -> Vec<Life>
         let (operations, boot) = (world.disk.operations(), world.disk.boot());
         let history = std::mem::take(&mut world.history);
         let labels = world.disk.labels();
-        let life = Life { base, operations, boot, history, failure, labels };
-        let is_over = life.failure.is_some() || generation + 1 == generations;
+        let suspects = Vec::new();
+        let mut life = Life { base, operations, boot, history, failure, labels, suspects };
+        let mut is_over = life.failure.is_some() || generation + 1 == generations;
         if !is_over {
             let mut tracker = Tracker::new(&life.base);
             let count = world.dice.below(life.operations.len() / 2 + 1) + life.operations.len() / 2;
             life.operations[..count].iter().for_each(|operation| tracker.apply(operation));
             // A compacted log with gaps is judged as what a crash left; what is done to it later is not.
-            let trees = std::iter::repeat_with(|| tracker.power_cut(world.dice.seed())).take(20);
-            let trees = trees.collect::<Vec<_>>();
-            for tree in trees {
-                if world.reborn(&life, count, tree) {
-                    break;
+            let seeds = std::iter::repeat_with(|| world.dice.seed() >> 32).take(20);
+            let seeds = seeds.collect::<Vec<_>>();
+            is_over = true;
+            for seed in seeds {
+                match world.reborn(&life, count, tracker.power_cut(seed)) {
+                    Reborn::Known => {
+                        is_over = false;
+                        break;
+                    }
+                    Reborn::WithHoles => {}
+                    Reborn::Unknown => life.suspects.push((count, seed)),
                 }
             }
         }
@@ -133,26 +153,29 @@ impl World {
     }
 
     /// Goes on with what a crash left. What is there is judged when images are; here it only has to be
-    /// known. Whether all of it can be.
-    fn reborn(&mut self, life: &Life, count: usize, tree: Tree) -> bool {
+    /// known.
+    fn reborn(&mut self, life: &Life, count: usize, tree: Tree) -> Reborn {
         self.directories = None;
         self.logs.clear();
         let (before, after) = life.around(count);
         let probe = RecordingDisk::new(tree.clone(), life.boot + 1);
         let mut facts = BTreeMap::new();
-        let mut is_known = true;
-        if let Ok((found, _)) = verdict::recover(&probe, before, after) {
-            for (name, log) in found.logs {
-                is_known &= !verdict::has_holes(&name, &log, before, after);
-                if let Some(known) = verdict::lineage_of(&name, &log, before, after) {
-                    facts.insert(name, Arc::new(known));
-                }
+        let Ok((found, _)) = verdict::recover(&probe, before, after) else {
+            return Reborn::Unknown;
+        };
+        for (name, log) in found.logs {
+            if verdict::has_holes(&name, &log, before, after) {
+                return Reborn::WithHoles;
+            }
+            match verdict::lineage_of(&name, &log, before, after) {
+                Some(known) => drop(facts.insert(name, Arc::new(known))),
+                None => return Reborn::Unknown,
             }
         }
         self.is_claimed = before.is_claimed;
         self.facts = facts;
         self.disk = RecordingDisk::new(tree, life.boot + 1);
-        is_known
+        Reborn::Known
     }
 
     fn directories(&self) -> &LogDirectories {
@@ -558,11 +581,31 @@ impl World {
             let producers = Producers::of(known.lineage.iter().map(AsRef::as_ref));
             match producers.known.get(&id) {
                 Some(known) if epoch_bump => (id, known.epoch + 1, 0),
-                Some(known) => (id, known.epoch, known.last_sequence.map_or(0, |last| last + 1)),
-                None => (id, 0, 0),
+                _ => self.goes_on(name, id, producers.known.get(&id)),
             }
         });
         broker::data(&entries, time, producer, false)
+    }
+
+    /// The producer's id, and with which epoch and sequence it goes on. The log may have forgotten its last
+    /// sequence, if that is below the log start and a later marker kept its epoch: it is told so, as by Kafka,
+    /// and takes a new epoch.
+    fn goes_on(
+        &self,
+        name: &TopicPartition,
+        id: i64,
+        known: Option<&ProducerFacts>,
+    ) -> (i64, i16, i32) {
+        let Some(known) = known else { return (id, 0, 0) };
+        let Some(Slot::Open(log)) = self.logs.get(name) else { panic!("{name} is open") };
+        let mut described = log.producers().into_iter();
+        let described = described.find(|described| described.producer_id.0 == id);
+        let is_forgotten = known.sequence_at < self.facts[name].highest_start
+            && described.is_some_and(|described| described.last_sequence.is_none());
+        match known.last_sequence {
+            Some(_) if is_forgotten => (id, known.epoch + 1, 0),
+            last => (id, known.epoch, last.map_or(0, |last| last + 1)),
+        }
     }
 
     fn produce(&mut self, name: &TopicPartition) -> Result<(), String> {
@@ -632,10 +675,10 @@ impl World {
             let request = broker::as_leader(&marker, epoch, AppendOrigin::Coordinator)?;
             return self.append(name, vec![request]);
         }
-        let sequence = producer.last_sequence.map_or(0, |last| last + 1);
+        let stamp = self.goes_on(name, id, producers.known.get(&id));
         let time = NOW.0 + self.count;
         let entries = self.entries(known.policy);
-        let batch = broker::data(&entries, time, Some((id, producer.epoch, sequence)), true);
+        let batch = broker::data(&entries, time, Some(stamp), true);
         let request = broker::as_leader(&batch, epoch, AppendOrigin::Client)?;
         self.append(name, vec![request])
     }
