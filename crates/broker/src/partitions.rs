@@ -370,8 +370,13 @@ impl Partitions {
                 logs.delete(*log, delay, now)?;
             }
             OpenOrClosed::Open(log) => {
-                unclaimed.insert(name, log.close()?);
-                return Ok(());
+                // It is there also if its directory has failed: nobody may take it for new.
+                let (log, outcome) = match log.close() {
+                    Ok(log) => (log, Ok(())),
+                    Err((log, error)) => (log, Err(error)),
+                };
+                unclaimed.insert(name, log);
+                return outcome;
             }
             OpenOrClosed::Closed(log) => {
                 let Some(unclaimed_delay) = delete else {

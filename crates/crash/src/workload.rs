@@ -345,7 +345,7 @@ impl World {
         self.disk.set_phase("close");
         let Some(Slot::Open(_)) = self.logs.get(name) else { return Ok(()) };
         let Some(Slot::Open(log)) = self.logs.remove(name) else { unreachable!() };
-        let closed = log.close().map_err(|error| error.to_string())?;
+        let closed = log.close().map_err(|(_, error)| error.to_string())?;
         self.logs.insert(name.clone(), Slot::Closed(closed));
         self.note("close");
         Ok(())

@@ -106,12 +106,9 @@ impl ClosedLog {
         if !self.needs_recovery() {
             return (self, Ok(()));
         }
-        let again =
-            Self { entry: Arc::clone(&self.entry), log_directory: Arc::clone(&self.log_directory) };
-        match self.open(config, now).map(PartitionLog::close) {
-            Ok(Ok(closed)) => (closed, Ok(())),
-            // Its files could not be completed: it is recovered again when it is needed.
-            Ok(Err(error)) => (again, Err(error)),
+        // If its files cannot be completed it is recovered again when it is needed.
+        match self.open(config, now).and_then(PartitionLog::close) {
+            Ok(closed) => (closed, Ok(())),
             Err((closed, error)) => (closed, Err(error)),
         }
     }
@@ -820,20 +817,22 @@ impl PartitionLog {
     /// [`LogDirectories::close`]: crate::LogDirectories::close
     ///
     /// # Errors
-    /// [`LogError`]: the directory will not get a clean-shutdown marker.
-    pub fn close(mut self) -> Result<ClosedLog, LogError> {
+    /// [`LogError`], with the log, which has to be recovered: the directory will not get a clean-shutdown marker.
+    pub fn close(mut self) -> Result<ClosedLog, (ClosedLog, LogError)> {
         let entry = Arc::clone(&self.entry);
         let log_directory = Arc::clone(&self.log_directory);
+        let closed =
+            ClosedLog { entry: Arc::clone(&entry), log_directory: Arc::clone(&log_directory) };
         if self.is_offline() {
             entry.set_stopped(Stopped::Unclean);
-            return Err(LogError::Offline);
+            return Err((closed, LogError::Offline));
         }
         assert_eq!(self.in_flight, 0, "a log is closed when nothing is pending: {}", entry.name);
         assert!(!self.swap_in_flight, "a log is closed when nothing is swapped: {}", entry.name);
         if self.changed {
             if let Err(error) = self.complete_files() {
                 entry.set_stopped(Stopped::Unclean);
-                return Err(error);
+                return Err((closed, error));
             }
             let work = self.flush_work(true);
             log_directory.settle(&entry, work);
@@ -842,7 +841,7 @@ impl PartitionLog {
             entry.set_stopped(Stopped::Clean);
         }
         self.register();
-        Ok(ClosedLog { entry, log_directory })
+        Ok(closed)
     }
 
     fn complete_files(&mut self) -> Result<(), LogError> {

@@ -292,7 +292,7 @@ impl Relocation {
         let environment = Arc::clone(&partition.topic.environment);
         loop {
             if is_stopping() {
-                if let Err(error) = copy.close() {
+                if let Err((_, error)) = copy.close() {
                     info!(%partition, %error, "the copy of a move is not closed cleanly");
                 }
                 return Ended::Interrupted;

@@ -690,6 +690,29 @@ fn a_sync_that_fails_takes_its_directory_offline_though_the_log_is_gone() {
     drop(waiting);
 }
 
+/// Seen by the simulator: it was forgotten, taken for new and created again.
+#[test]
+fn a_partition_whose_log_failed_is_known_after_it_was_stopped() {
+    let world = World::new();
+    world.lead(&[0], &[0], 0, &[]);
+    assert_eq!(world.append(&batch(), false).offset(), Some(0));
+    let directory = world.partition().log_directory().unwrap();
+    world.disk.set_failing(directory.path(), true);
+    assert!(world.append(&batch(), false).offset().is_none());
+    world.partitions.stop("t", 0, None).unwrap_err();
+    for new_leader in 0..2 {
+        world.lead(&[0], &[0], new_leader, &[]);
+        assert!(world.append(&batch(), false).offset().is_none(), "the directory is offline");
+        assert_eq!(world.partition().log_directory().unwrap().path(), directory.path());
+    }
+    let logs = world
+        .disk
+        .files()
+        .into_iter()
+        .filter(|(path, _)| path.ends_with("t-0/00000000000000000000.log"));
+    assert_eq!(logs.count(), 1);
+}
+
 /// What was seen: they were never answered, nor whatever came after them on their connection.
 #[test]
 fn appends_that_wait_for_a_flush_are_answered_when_the_partition_is_stopped() {

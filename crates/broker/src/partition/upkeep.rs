@@ -226,7 +226,9 @@ impl Partition {
     /// any more.
     pub(crate) fn close(self: &Arc<Self>) -> Result<(), storage::LogError> {
         match self.stop() {
-            Some(super::OpenOrClosed::Open(log)) => log.close().map(drop),
+            Some(super::OpenOrClosed::Open(log)) => {
+                log.close().map(drop).map_err(|(_, error)| error)
+            }
             Some(super::OpenOrClosed::Closed(_)) | None => Ok(()),
         }
     }
