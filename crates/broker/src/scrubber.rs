@@ -17,6 +17,10 @@ use tracing::{info, warn};
 /// It looks for what is due at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60 * 60);
 
+/// A segment counts as so many bytes at least: to open it and to know it costs as much as to read it, and thousands of
+/// small ones are not looked at in one go.
+const LEAST_BYTES: u64 = 1 << 20;
+
 /// The scrubber of one broker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scrubber {
@@ -86,6 +90,8 @@ impl Scrubber {
                     total.damaged += scrubbed.damaged;
                     self.shared.bytes.fetch_add(scrubbed.bytes, Ordering::Relaxed);
                     self.shared.damaged.fetch_add(scrubbed.damaged, Ordering::Relaxed);
+                    let rest = LEAST_BYTES.saturating_sub(scrubbed.bytes);
+                    pace.moved(rest).map_err(|_| ScrubError::Interrupted)?;
                 }
                 outcome
             });
