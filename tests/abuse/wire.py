@@ -200,11 +200,15 @@ class Wire:
         self.close()
 
 
-def produce_error(answer, version=7):
-    """The error code in the answer to `produce`."""
+def produce_result(answer):
+    """(error, base offset) in the answer to `produce`."""
     at = 4 + 4
     at += 2 + struct.unpack_from(">h", answer, at)[0] + 4 + 4
-    return struct.unpack_from(">h", answer, at)[0]
+    return struct.unpack_from(">hq", answer, at)
+
+
+def produce_error(answer):
+    return produce_result(answer)[0]
 
 
 def fetch_result(answer):

@@ -921,12 +921,6 @@ def acknowledged_again(cluster, topic, partition=0, seconds=PATIENCE):
     return wait_for(acknowledged, f"{topic}-{partition} to take records again", seconds, 0.005)
 
 
-def produce_result(reply):
-    answer = Answer(reply)
-    answer.take("i"), answer.text(), answer.take("i"), answer.take("i")
-    return answer.take("h"), answer.take("q")
-
-
 class Load(threading.Thread):
     """Sends numbered records one by one, as often as it takes, and remembers which were acknowledged and when."""
 
