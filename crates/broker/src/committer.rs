@@ -61,19 +61,25 @@ struct Lane {
     busy: usize,
 }
 
+impl Lane {
+    /// Whether another thread may flush some of it.
+    fn may_go(&self) -> bool {
+        self.busy < AT_A_TIME && !self.partitions.is_empty()
+    }
+}
+
 impl Asked {
     /// The next partition, and the lane that it is in.
     fn next(&mut self) -> Option<(usize, Weak<Partition>)> {
         // The one with the fewest threads, or a disk with much to do would get all of them first.
-        let may_go = |lane: &Lane| lane.busy < AT_A_TIME && !lane.partitions.is_empty();
-        let lanes = self.lanes.iter_mut().enumerate().filter(|(_, lane)| may_go(lane));
+        let lanes = self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.may_go());
         let (index, lane) = lanes.min_by_key(|(_, lane)| lane.busy)?;
         lane.busy += 1;
         Some((index, lane.partitions.pop_front()?))
     }
 
     fn has_next(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.busy < AT_A_TIME && !lane.partitions.is_empty())
+        self.lanes.iter().any(Lane::may_go)
     }
 }
 

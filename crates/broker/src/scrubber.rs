@@ -6,7 +6,6 @@
 //! was looked at is when its `.checksums` file was modified, so that a restart does not begin anew.
 
 use crate::Broker;
-use model::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,7 +80,7 @@ impl Scrubber {
         let mut total = Scrubbed::default();
         let mut count = 0_u64;
         for partition in broker.partitions.all() {
-            let due = before(broker.clock.timestamp(), interval);
+            let due = broker.clock.timestamp() - interval;
             let seen = partition.scrub(due, &mut |segment| {
                 let outcome = segment.run(broker.clock.timestamp(), pace);
                 if let Ok(scrubbed) = &outcome {
@@ -130,9 +129,4 @@ impl Scrubber {
         *self.shared.is_stopping.lock() = true;
         self.shared.news.notify_all();
     }
-}
-
-/// `now` less `span`.
-fn before(now: Timestamp, span: Duration) -> Timestamp {
-    Timestamp(now.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
 }

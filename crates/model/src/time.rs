@@ -1,7 +1,7 @@
 //! Time. Always passed in: nothing but `platform` reads a clock.
 
 use std::fmt;
-use std::ops::Add;
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
 /// A point of monotonic time, as the time since an arbitrary start; for measuring what has elapsed.
@@ -27,6 +27,14 @@ impl Add<Duration> for Instant {
 /// Wall-clock time in milliseconds since 1970-01-01 UTC; may jump either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
+
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+}
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

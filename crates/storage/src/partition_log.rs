@@ -37,6 +37,7 @@ use model::{TopicId, TopicPartition};
 use platform::disk::OpenOptions;
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{info, warn};
@@ -79,23 +80,28 @@ impl ClosedLog {
     /// The disk's.
     pub fn unrecovered_bytes(&self) -> Result<u64, LogError> {
         let disk = self.log_directory.disk();
-        let path = self.log_directory.path().join(self.entry.directory_name());
-        let names = disk.list(&path).map_err(DiskError::at("list", &path))?;
-        let mut segments = BTreeMap::new();
-        for name in names.into_iter().filter(|name| name.extension().is_some_and(|e| e == "log")) {
-            let base = name.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-            segments.insert(Offset(base.unwrap_or(0)), name);
-        }
+        let segments = self.segments_on_disk()?;
         let point = self.entry.recovery_point();
         let ends = segments.keys().skip(1).copied().map(Some).chain([None]);
         let mut bytes = 0;
-        for (name, end) in segments.values().zip(ends) {
+        for (file, end) in segments.values().zip(ends) {
             if end.is_none_or(|end| end >= point) {
-                let file = path.join(name);
-                bytes += disk.metadata(&file).map_err(DiskError::at("look at", &file))?.len;
+                bytes += disk.metadata(file).map_err(DiskError::at("look at", file))?.len;
             }
         }
         Ok(bytes)
+    }
+
+    /// The base offsets of the segments that lie there, with their files; told by names alone.
+    pub(crate) fn segments_on_disk(&self) -> Result<BTreeMap<Offset, PathBuf>, DiskError> {
+        let path = self.log_directory.path().join(self.entry.directory_name());
+        let names = self.log_directory.disk().list(&path).map_err(DiskError::at("list", &path))?;
+        let is_log = |name: &PathBuf| name.extension().is_some_and(|extension| extension == "log");
+        let segment = |name: PathBuf| {
+            let base = name.file_stem()?.to_str()?.parse().ok().map(Offset)?;
+            Some((base, path.join(name)))
+        };
+        Ok(names.into_iter().filter(is_log).filter_map(segment).collect())
     }
 
     /// Recovers the log if the last stop was unclean, and leaves it as a clean stop does, but for being synced:
@@ -140,12 +146,8 @@ impl ClosedLog {
     /// # Errors
     /// The disk's.
     pub fn may_be_dirty(&self) -> Result<bool, LogError> {
-        let path = self.log_directory.path().join(self.entry.directory_name());
-        let listed = self.log_directory.disk().list(&path);
-        let names = listed.map_err(DiskError::at("list", &path))?;
-        let bases = names.iter().filter(|name| name.extension().is_some_and(|e| e == "log"));
-        let bases = bases.filter_map(|name| name.file_stem()?.to_str()?.parse().ok());
-        let active = bases.map(Offset).max().unwrap_or(Offset(0));
+        let segments = self.segments_on_disk()?;
+        let active = segments.last_key_value().map_or(Offset(0), |(&base, _)| base);
         let log_start = self.entry.log_start_offset();
         let clean = self.entry.cleaner_offset().map_or(log_start, |offset| offset.max(log_start));
         Ok(active > clean)
@@ -819,10 +821,11 @@ impl PartitionLog {
     /// # Errors
     /// [`LogError`], with the log, which has to be recovered: the directory will not get a clean-shutdown marker.
     pub fn close(mut self) -> Result<ClosedLog, (ClosedLog, LogError)> {
-        let entry = Arc::clone(&self.entry);
-        let log_directory = Arc::clone(&self.log_directory);
-        let closed =
-            ClosedLog { entry: Arc::clone(&entry), log_directory: Arc::clone(&log_directory) };
+        let closed = ClosedLog {
+            entry: Arc::clone(&self.entry),
+            log_directory: Arc::clone(&self.log_directory),
+        };
+        let entry = &closed.entry;
         if self.is_offline() {
             entry.set_stopped(Stopped::Unclean);
             return Err((closed, LogError::Offline));
@@ -835,7 +838,7 @@ impl PartitionLog {
                 return Err((closed, error));
             }
             let work = self.flush_work(true);
-            log_directory.settle(&entry, work);
+            closed.log_directory.settle(entry, work);
             entry.set_stopped(Stopped::Settled);
         } else {
             entry.set_stopped(Stopped::Clean);

@@ -83,13 +83,7 @@ impl ClosedLog {
         directory.is_ours = self.log_directory.was_stopped_by_us();
         let directory = Arc::new(directory);
         let disk = directory.disk();
-        let mut bases = Vec::new();
-        for name in disk.list(&path).map_err(DiskError::at("list", &path))? {
-            let is_log = name.extension().is_some_and(|extension| extension == "log");
-            let base = name.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-            bases.extend(base.filter(|_| is_log).map(Offset));
-        }
-        bases.sort_unstable();
+        let bases: Vec<_> = self.segments_on_disk()?.into_keys().collect();
         let mut segments = Vec::new();
         for (at, &base) in bases.iter().enumerate() {
             let files = Arc::new(SegmentFiles::new(Arc::clone(&directory), base));

@@ -122,12 +122,10 @@ impl Cleaning {
         assert!(state.first_uncleanable > state.first_dirty, "nothing is dirty: {state:?}");
         // A crash must not find holes above the recovery point.
         view.log_directory.write_recovery_points().map_err(LogError::from)?;
-        let retention = i64::try_from(view.config.delete_retention_ms.as_millis());
         let clean = view.segments.iter().rfind(|segment| segment.base() < state.first_dirty);
         let legacy_horizon = match clean {
             Some(clean) => {
-                let modified = clean.modified().map_err(LogError::from)?;
-                Timestamp(modified.0.saturating_sub(retention.unwrap_or(i64::MAX)))
+                clean.modified().map_err(LogError::from)? - view.config.delete_retention_ms
             }
             None => Timestamp(0),
         };

@@ -13,7 +13,6 @@ use crate::transaction_index::{TransactionEntry, TransactionIndex};
 use model::{Offset, ProducerId, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A log as it was at one moment. Its segments but the active one do not change; they may go.
 #[derive(Debug)]
@@ -168,9 +167,9 @@ impl LogView {
         let dirty = &self.segments[self.segment_at(first_dirty).min(active)..active];
         let mut bound = self.last_stable_offset.min(self.active().base()).min(self.recovery_point);
         if !self.config.min_compaction_lag_ms.is_zero() {
-            let youngest = before(now, self.config.min_compaction_lag_ms);
+            let youngest = now - self.config.min_compaction_lag_ms;
             for segment in dirty {
-                if segment.largest_timestamp()?.0 > youngest {
+                if segment.largest_timestamp()? > youngest {
                     bound = bound.min(segment.base());
                     break;
                 }
@@ -179,9 +178,9 @@ impl LogView {
         let first_uncleanable = self.segments[self.segment_at(bound.max(first_dirty))].base();
         let mut is_overdue = false;
         if let Some(lag) = self.config.max_compaction_lag_ms {
-            let oldest = before(now, lag);
+            let oldest = now - lag;
             for segment in dirty {
-                is_overdue |= segment.first_timestamp()?.is_some_and(|first| first < oldest);
+                is_overdue |= segment.first_timestamp()?.is_some_and(|first| first < oldest.0);
             }
         }
         let start = self.segments[self.segment_at(first_dirty.min(first_uncleanable))].base();
@@ -220,9 +219,4 @@ impl LogView {
         }
         Ok(found)
     }
-}
-
-/// `now` less `span`.
-fn before(now: Timestamp, span: Duration) -> i64 {
-    now.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))
 }
