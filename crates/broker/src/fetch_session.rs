@@ -7,7 +7,7 @@
 
 use crate::partition::{Isolation, Partition, Watcher};
 use bytestring::ByteString;
-use model::{Bug, Instant, LeaderEpoch, TopicId};
+use model::{BrokerEpoch, Bug, Instant, LeaderEpoch, TopicId};
 use parking_lot::Mutex;
 use platform::Random;
 use protocol::ErrorCode;
@@ -67,10 +67,22 @@ pub(crate) struct SessionState {
     pub(crate) slots: Vec<Option<Slot>>,
     free: Vec<u32>,
     by_key: HashMap<Key, u32>,
-    /// How the partitions were last asked to count for the session.
-    counting: Option<(Isolation, bool)>,
+    /// As whom the session last asked.
+    asked_as: Option<AskedAs>,
     /// Slots to look at in the next answer, each once: see [`Slot::is_ready`].
     pub(crate) ready: Vec<u32>,
+}
+
+/// What a request says for all partitions of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AskedAs {
+    /// Up to where it reads.
+    pub(crate) isolation: Isolation,
+    /// Whether it waits for more than a byte.
+    pub(crate) counts_bytes: bool,
+    /// The follower's registration (KIP-903). A broker whose session on the store expired goes on with its
+    /// fetch sessions, under another.
+    pub(crate) registration: Option<BrokerEpoch>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -170,11 +182,12 @@ impl SessionState {
         }
     }
 
-    /// All partitions must count in another way if the requests' isolation changes, or whether they
-    /// ask for more than a byte: then all are looked at.
-    pub(crate) fn count_as(&mut self, isolation: Isolation, counts_bytes: bool) {
-        let before = self.counting.replace((isolation, counts_bytes));
-        if before.is_some_and(|before| before != (isolation, counts_bytes)) {
+    /// Looks at all partitions if a request asks otherwise than the one before it: they must count in
+    /// another way, or their leaders hear of the follower's new registration, which speaks for
+    /// partitions that it does not name, too.
+    pub(crate) fn ask_as(&mut self, asks: AskedAs) {
+        let before = self.asked_as.replace(asks);
+        if before.is_some_and(|before| before != asks) {
             let all = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
             (0..all).for_each(|number| self.mark_ready(number));
         }

@@ -12,7 +12,7 @@ use protocol::messages::MetadataRequest;
 use protocol::messages::create_topics_request::CreatableTopic;
 use protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use protocol::messages::describe_configs_request::DescribeConfigsResource;
-use protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use protocol::messages::fetch_request::{FetchPartition, FetchTopic, ReplicaState};
 use protocol::messages::fetch_response::PartitionData;
 use protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
@@ -231,6 +231,45 @@ fn a_follower_that_lags_leaves_the_isr_and_returns() {
     cluster.start_broker(lags);
     until_isr_is(&cluster, &[1, 2, 3]);
     assert_replicas_equal(&cluster);
+}
+
+/// A broker whose session on the store expires has another registration, and goes on with its fetch
+/// sessions. The leader kept the old one for partitions without news, and what it proposed with that was
+/// refused for as long as nobody wrote: seen where the controller had died too, so that nothing changed in
+/// the leadership.
+#[test]
+fn a_followers_new_registration_counts_for_partitions_that_its_session_does_not_name() {
+    let mut cluster = Cluster::start(2, &[SILENCE_IS_NOT_DEATH]);
+    cluster.create(assigned(TOPIC, &[1, 2]));
+    until_isr_is(&cluster, &[1, 2]);
+    let all = MetadataRequest { topics: None, ..Default::default() };
+    let id = cluster.ask(1, &all).topics[0].topic_id;
+    let old = cluster.broker_epoch(2).unwrap();
+    cluster.crash_broker(2);
+    let fetch = |registration, (session_id, session_epoch), names| {
+        let partition = FetchPartition { last_fetched_epoch: -1, ..Default::default() };
+        let topic = FetchTopic { topic_id: id, partitions: vec![partition], ..Default::default() };
+        let request = FetchRequest {
+            replica_state: ReplicaState { replica_id: 2, replica_epoch: registration },
+            max_bytes: 1 << 20,
+            session_id,
+            session_epoch,
+            topics: if names { vec![topic] } else { Vec::new() },
+            ..Default::default()
+        };
+        let answer = cluster.tell(1, &request, 17);
+        assert_eq!(answer.error_code, 0);
+        let mut partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
+        (answer.session_id, partitions.next().map_or(0, |partition| partition.error_code))
+    };
+    let (session, code) = fetch(old, (0, 0), true);
+    assert_eq!(code, 0);
+    assert_eq!(fetch(old, (0, -1), true).1, 0);
+    // Until there is no news left.
+    (1..5).for_each(|epoch| assert_eq!(fetch(old, (session, epoch), false).1, 0));
+    assert_eq!(fetch(old + 1, (session, 5), false).1, 0);
+    let code = ErrorCode::NotLeaderOrFollower.code();
+    assert_eq!(fetch(old, (0, -1), true).1, code, "of before the new registration");
 }
 
 /// The code and the offset that `id` answers `replica` who asks for `timestamp`.

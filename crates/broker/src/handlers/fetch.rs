@@ -11,7 +11,9 @@
 use crate::Broker;
 use crate::dispatch::{Api, api};
 use crate::error_codes;
-use crate::fetch_session::{Context, NO_SESSION, Session, SessionRequest, SessionState, Slot};
+use crate::fetch_session::{
+    AskedAs, Context, NO_SESSION, Session, SessionRequest, SessionState, Slot,
+};
 use crate::handlers::leader_hint::leader_hint;
 use crate::listener::Listener;
 use crate::partition::Replica;
@@ -77,7 +79,11 @@ fn fetch(broker: &Arc<Broker>, request: Request<FetchRequest>) -> Outcome {
         }
     };
     if let Scope::Session { session, .. } = &scope {
-        session.state.lock().count_as(limits.isolation, limits.min_bytes > 1);
+        session.state.lock().ask_as(AskedAs {
+            isolation: limits.isolation,
+            counts_bytes: limits.min_bytes > 1,
+            registration: limits.replica.and_then(|(_, registration)| registration),
+        });
         session.watcher.note_fetch(request.context.received_at);
     }
     let listener = Arc::clone(request.context.listener());
