@@ -191,16 +191,20 @@ fn leaders_move_from_a_directory_that_fails_and_the_rest_of_the_broker_goes_on()
         seen.len() == 4 && seen.iter().all(|p| p.isr_nodes.len() == 2)
     };
     cluster.until("all are in sync", || all_in_sync(&cluster));
-    let is_bad = |p: i32| bad.join(format!("{TOPIC}-{p}")).exists();
-    cluster.until("both directories are used", || (0..4).filter(|&p| is_bad(p)).count() == 2);
-    let lost: Vec<i32> = (0..4).filter(|&p| is_bad(p)).collect();
-    let away = home.path().join("away");
-    std::fs::rename(&bad, &away).unwrap();
-    // The next checkpoint finds out.
     let produce_to = |cluster: &Cluster, partition: i32| {
         let leader = partitions(cluster, 1)[usize::try_from(partition).unwrap()].leader_id;
         leader > 0 && produce_at(cluster, leader, partition, b"value") == ErrorCode::None
     };
+    // An ISR is said to be full before anybody has made a log.
+    for partition in 0..4 {
+        cluster.until("both replicas have a record", || produce_to(&cluster, partition));
+    }
+    let is_bad = |p: i32| bad.join(format!("{TOPIC}-{p}")).exists();
+    assert_eq!((0..4).filter(|&p| is_bad(p)).count(), 2, "both directories are used");
+    let lost: Vec<i32> = (0..4).filter(|&p| is_bad(p)).collect();
+    let away = home.path().join("away");
+    std::fs::rename(&bad, &away).unwrap();
+    // The next checkpoint finds out.
     cluster.until("nobody counts on what was there", || {
         (0..4).for_each(|p| {
             produce_to(&cluster, p);
@@ -213,8 +217,9 @@ fn leaders_move_from_a_directory_that_fails_and_the_rest_of_the_broker_goes_on()
     for partition in 0..4 {
         let leader = if partition < 2 && !lost.contains(&partition) { 3 } else { 2 };
         let index = usize::try_from(partition).unwrap();
-        cluster.until("the broker itself knows", || {
-            partitions(&cluster, 3)[index].leader_id == leader
+        // Both: one hears of it before the other.
+        cluster.until("the new leader and the old one know", || {
+            [2, 3].iter().all(|&id| partitions(&cluster, id)[index].leader_id == leader)
         });
         let seen = &partitions(&cluster, 3)[index];
         let code = produce_at(&cluster, leader, partition, b"value");
