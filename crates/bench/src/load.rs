@@ -37,12 +37,15 @@ pub(crate) struct Target {
     /// With `flush.messages=1`: what is acknowledged is on the disk.
     #[arg(long)]
     pub(crate) flushed: bool,
+    /// With these settings.
+    #[arg(skip)]
+    pub(crate) configs: &'static [(&'static str, &'static str)],
 }
 
 impl Target {
     /// A topic with one partition.
     pub(crate) fn new(address: SocketAddr, topic: String) -> Self {
-        Self { address, topic, partitions: 1, flushed: false }
+        Self { address, topic, partitions: 1, flushed: false, configs: &[] }
     }
 }
 
@@ -127,6 +130,34 @@ pub(crate) struct LatencyOptions {
     /// -1 or 1.
     #[arg(long, default_value_t = 1, allow_hyphen_values = true)]
     pub(crate) acks: i16,
+}
+
+/// Writing a partition full, every batch another.
+#[derive(Clone, Debug)]
+pub(crate) struct FillOptions {
+    /// Where.
+    pub(crate) target: Target,
+    /// Bytes of one record's value.
+    pub(crate) record_bytes: usize,
+    /// Records of one batch.
+    pub(crate) records: usize,
+    /// How much, before compression.
+    pub(crate) megabytes: u64,
+    /// How many keys there are, each as often as the others; 0 for records without keys.
+    pub(crate) keys: u64,
+    /// none, gzip, snappy, lz4 or zstd.
+    pub(crate) codec: String,
+}
+
+/// A consumer that reads what was filled.
+#[derive(Clone, Debug)]
+pub(crate) struct CatchUp {
+    /// What it reads.
+    pub(crate) topic: String,
+    /// Records in each of its batches, which are all of the same size.
+    pub(crate) batch_records: usize,
+    /// Bytes asked for at once.
+    pub(crate) fetch_bytes: i32,
 }
 
 /// What a load did.
@@ -315,6 +346,63 @@ pub(crate) fn produce_one(options: &ProduceOptions) -> Result<(), BenchError> {
     })
 }
 
+/// Fills a partition, five batches under way; what it did in bytes of records before compression.
+pub(crate) fn fill(options: &FillOptions) -> Result<Measured, BenchError> {
+    let leader = leaders(&options.target)?[0];
+    let codec = codec(&options.codec)?;
+    let bytes = (options.records * options.record_bytes) as u64;
+    let batches = options.megabytes * 1_000_000 / bytes;
+    let topic = &options.target.topic;
+    runtime()?.block_on(async {
+        let clock = SystemClock::new();
+        let mut connection = Connection::open(leader).await?;
+        let mut measured = Measured::default();
+        let plain =
+            (options.keys == 0).then(|| batch(options.records, options.record_bytes, codec));
+        for number in 0..batches + 5 {
+            if number < batches {
+                let batch = match &plain {
+                    Some(batch) => batch.clone(),
+                    None => keyed_batch(options, codec, number),
+                };
+                let first = std::iter::once(0);
+                connection.send(&produce_frame(topic, first, &batch, 1)).await?;
+            }
+            if number >= 5 {
+                check_produced(connection.receive().await?)?;
+                measured.requests += 1;
+                measured.bytes += bytes;
+            }
+        }
+        measured.elapsed = clock.now().0;
+        Ok(measured)
+    })
+}
+
+/// Keys in an order that repeats only after all of them.
+fn keyed_batch(options: &FillOptions, codec: Compression, number: u64) -> Bytes {
+    // Shares no divisor with a round number of keys.
+    const STEP: u64 = 611_953;
+    let mut builder = RecordBatchBuilder::new().compression(codec);
+    let mut value = Vec::with_capacity(options.record_bytes + 32);
+    for i in 0..options.records as u64 {
+        let record = number * options.records as u64 + i;
+        let key = format!("{:016}", record * STEP % options.keys);
+        value.clear();
+        // A third of it is not like the rest.
+        while value.len() < options.record_bytes {
+            let word = (record + value.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            value.extend_from_slice(&word.to_be_bytes());
+            value.extend_from_slice(b" is what it says");
+        }
+        value.truncate(options.record_bytes);
+        builder
+            .append(Some(now()), Some(key.as_bytes()), Some(&value))
+            .expect("a batch of the benchmark fits");
+    }
+    builder.build().expect("a batch of the benchmark fits")
+}
+
 /// What one connection sends, over and over.
 struct Requests {
     frames: Vec<Bytes>,
@@ -462,12 +550,29 @@ async fn fetch_on(options: FetchOptions) -> Result<Measured, BenchError> {
 /// One thread looks at the clock and at both sockets in turn and never sleeps: what is measured has no
 /// wake-up of the client in it, and no record is sent late because a consumer was woken first.
 pub(crate) fn latency(options: &LatencyOptions) -> Result<Measured, BenchError> {
+    Ok(latency_with(options, None)?.0)
+}
+
+/// As [`latency`] beside a consumer on the same thread; also how many bytes of records that one got. It begins
+/// anew at the end.
+pub(crate) fn latency_beside(
+    options: &LatencyOptions,
+    catch_up: &CatchUp,
+) -> Result<(Measured, u64), BenchError> {
+    latency_with(options, Some(catch_up))
+}
+
+fn latency_with(
+    options: &LatencyOptions,
+    catch_up: Option<&CatchUp>,
+) -> Result<(Measured, u64), BenchError> {
     let leader = leaders(&options.target)?[0];
     let mut consumer = PolledConnection::open(leader)?;
     let producer = PolledConnection::open(leader)?;
     consumer.send(&fetch_frame(&options.target.topic, Offset(0), 1 << 20, 0))?;
     let (_, mut offset) = fetched(consumer.wait()?)?;
     consumer.send(&fetch_frame(&options.target.topic, offset, 1 << 20, 500))?;
+    let mut reader = catch_up.map(|catch_up| Reading::start(leader, catch_up)).transpose()?;
 
     let clock = SystemClock::new();
     let count = options.rate * options.seconds;
@@ -477,6 +582,9 @@ pub(crate) fn latency(options: &LatencyOptions) -> Result<Measured, BenchError> 
     let mut seen = 0;
     while seen < count || pace.answered < count {
         pace.send_what_is_due(&clock)?;
+        if let Some(reader) = &mut reader {
+            reader.go_on()?;
+        }
         let Some(answer) = consumer.poll()? else { continue };
         let now = clock.now();
         let (records, _) = fetched(answer)?;
@@ -502,7 +610,47 @@ pub(crate) fn latency(options: &LatencyOptions) -> Result<Measured, BenchError> 
         consumer.send(&fetch_frame(&options.target.topic, offset, 1 << 20, 500))?;
     }
     measured.elapsed = clock.now().0;
-    Ok(measured)
+    Ok((measured, reader.map_or(0, |reader| reader.bytes)))
+}
+
+/// A consumer that catches up, looked at in turn with others.
+struct Reading<'a> {
+    catch_up: &'a CatchUp,
+    connection: PolledConnection,
+    offset: Offset,
+    bytes: u64,
+}
+
+impl<'a> Reading<'a> {
+    fn start(leader: SocketAddr, catch_up: &'a CatchUp) -> Result<Self, BenchError> {
+        let connection = PolledConnection::open(leader)?;
+        let mut reading = Self { catch_up, connection, offset: Offset(0), bytes: 0 };
+        reading.ask()?;
+        Ok(reading)
+    }
+
+    fn ask(&mut self) -> Result<(), BenchError> {
+        let CatchUp { topic, fetch_bytes, .. } = self.catch_up;
+        self.connection.send(&fetch_frame(topic, self.offset, *fetch_bytes, 100))
+    }
+
+    /// Takes an answer if there is one, and asks for more.
+    fn go_on(&mut self) -> Result<(), BenchError> {
+        let Some(answer) = self.connection.poll()? else { return Ok(()) };
+        let (records, high_watermark) = fetched(answer)?;
+        self.bytes += records.len() as u64;
+        // Without looking at each: all are of one size.
+        let size = records.get(8..12).map_or(0, |length| {
+            12 + u32::from_be_bytes(length.try_into().expect("four bytes")) as usize
+        });
+        let batches = records.len().checked_div(size).unwrap_or(0);
+        let read = i64::try_from(batches * self.catch_up.batch_records).expect("small");
+        self.offset = self.offset + read;
+        if read == 0 || self.offset >= high_watermark {
+            self.offset = Offset(0);
+        }
+        self.ask()
+    }
 }
 
 /// The open loop's sending side.

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! main -> scenarios -> servers   start, stop, CPU and memory of a broker process
+//!                   -> storage_scenarios  compaction, rolls, deletion, catching up
 //!                   -> load      our own generator: closed loop, open loop, fetch
 //!                   -> topics    created, found, deleted
 //!                   -> report    medians and extremes, table, plot
@@ -18,6 +19,7 @@ mod null_broker;
 mod report;
 mod scenarios;
 mod servers;
+mod storage_scenarios;
 mod topics;
 mod wire;
 

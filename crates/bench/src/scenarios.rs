@@ -6,6 +6,10 @@ use crate::error::{BenchError, io};
 use crate::load::{self, FetchOptions, LatencyOptions, Measured, ProduceOptions, Spread, Target};
 use crate::report::{Bar, Limit, Report, Sample};
 use crate::servers::{Programs, Server, Subject, check_program, pause};
+use crate::storage_scenarios::{
+    CLEAN_SLOWLY, CLEAN_SOON, across_rolls, beside_catch_up, beside_compaction, beside_deletion,
+    compact,
+};
 use crate::topics::leaders;
 use platform::Clock;
 use platform::clock::SystemClock;
@@ -20,7 +24,7 @@ const BROKER_CORE: usize = 0;
 const CLIENT_CORE: usize = 1;
 
 /// Figures of one measurement by name, such as `requests/s`.
-type Figures = BTreeMap<&'static str, f64>;
+pub(crate) type Figures = BTreeMap<&'static str, f64>;
 
 /// One scenario: a name, what it does, the load, and what is demanded.
 struct Scenario {
@@ -178,6 +182,54 @@ const SCENARIOS: &[Scenario] = &[
         bars: &[cost("CPU ms/MB", 1.0 / 5.0)],
     },
     Scenario {
+        name: "s11-none",
+        what: "compaction of 2 GB with 1,000,000 keys, records of 1,000 B, on one core",
+        settings: CLEAN_SOON,
+        null: false,
+        load: Load::Steady(|s, o, n| compact(s, o, n, "none")),
+        bars: &[rate("MB/s", 4.0)],
+    },
+    Scenario {
+        name: "s11-lz4",
+        what: "as s11-none, compressed with lz4",
+        settings: CLEAN_SOON,
+        null: false,
+        load: Load::Steady(|s, o, n| compact(s, o, n, "lz4")),
+        bars: &[rate("MB/s", 4.0)],
+    },
+    Scenario {
+        name: "s11-beside",
+        what: "5,000 records/s of 1,000 B, open loop, beside compaction at 40 MB/s",
+        settings: CLEAN_SLOWLY,
+        null: false,
+        load: Load::Steady(beside_compaction),
+        bars: &[at_most("p99 times", 1.25)],
+    },
+    Scenario {
+        name: "rolls",
+        what: "5,000 records/s of 1,000 B, open loop, in segments of 1 MiB beside one of 1 GiB",
+        settings: &[],
+        null: false,
+        load: Load::Steady(across_rolls),
+        bars: &[at_most("p99 times", 1.5)],
+    },
+    Scenario {
+        name: "deletion",
+        what: "5,000 records/s of 1,000 B, open loop, while 10 GB are deleted",
+        settings: &[],
+        null: false,
+        load: Load::Steady(beside_deletion),
+        bars: &[at_most("p99 times", 1.5)],
+    },
+    Scenario {
+        name: "catch-up",
+        what: "5,000 records/s of 1,000 B, open loop, beside a consumer of 10 GB from the disk",
+        settings: &[],
+        null: false,
+        load: Load::Steady(beside_catch_up),
+        bars: &[at_most("p99.9 times", 2.0), cost("p99.9 us", 1.0 / 5.0)],
+    },
+    Scenario {
         name: "s14-1",
         what: "flush.messages=1: one record a request, 10 connections x 5 in flight, 1 partition",
         settings: &[],
@@ -256,7 +308,7 @@ fn subjects(options: &RunOptions, round: usize) -> Vec<Subject> {
 }
 
 /// Starts the subjects of a scenario on the brokers' core. Apache Kafka is started once for all
-/// scenarios and loaded until its code is compiled.
+/// scenarios with the same settings and loaded until its code is compiled.
 fn start_pinned(
     scenario: &Scenario,
     programs: &Programs,
@@ -269,7 +321,17 @@ fn start_pinned(
     }
     let mut servers = Vec::new();
     for subject in wanted {
-        let known = kafka.take_if(|_| subject == Subject::Kafka);
+        let is_meant = |server: &Server| {
+            let kafkas = |settings: &[&'static str]| -> Vec<_> {
+                settings.iter().copied().filter(|s| !s.starts_with("barnabas.")).collect()
+            };
+            subject == Subject::Kafka && kafkas(server.settings) == kafkas(scenario.settings)
+        };
+        let known = kafka.take_if(|server| is_meant(server));
+        if subject == Subject::Kafka {
+            // One with other settings ends.
+            *kafka = None;
+        }
         let is_new = known.is_none();
         let server = match known {
             Some(server) => server,
@@ -308,7 +370,7 @@ fn warm_up(server: &Server, options: &RunOptions) -> Result<(), BenchError> {
 }
 
 /// A name that was not used before in this run.
-fn new_topic() -> String {
+pub(crate) fn new_topic() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("bench-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
@@ -362,17 +424,17 @@ fn line(figures: &Figures) -> String {
 }
 
 /// Adds what the broker used during `work`.
-fn with_cpu(
+pub(crate) fn with_cpu<T>(
     server: &Server,
-    work: impl FnOnce() -> Result<Measured, BenchError>,
-) -> Result<(Measured, Duration), BenchError> {
+    work: impl FnOnce() -> Result<T, BenchError>,
+) -> Result<(T, Duration), BenchError> {
     let before = server.cpu_time()?;
     let measured = work()?;
     Ok((measured, server.cpu_time()?.saturating_sub(before)))
 }
 
 /// How long to load a broker before it is measured: at first a JVM compiles its code.
-fn warm_up_seconds(server: &Server, options: &RunOptions, round: usize) -> f64 {
+pub(crate) fn warm_up_seconds(server: &Server, options: &RunOptions, round: usize) -> f64 {
     let compiles = round == 1 && server.subject == Subject::Kafka;
     if compiles { options.warm_up / 5.0 } else { options.seconds / 4.0 }
 }
@@ -542,13 +604,17 @@ fn catch_up(
     ]))
 }
 
+/// Whole seconds.
+pub(crate) fn seconds(seconds: f64) -> u64 {
+    Duration::from_secs_f64(seconds.ceil()).as_secs()
+}
+
 fn end_to_end(
     server: &Server,
     options: &RunOptions,
     round: usize,
     acks: i16,
 ) -> Result<Figures, BenchError> {
-    let seconds = |seconds: f64| Duration::from_secs_f64(seconds.ceil()).as_secs();
     let mut latency = LatencyOptions {
         target: Target::new(server.address, new_topic()),
         rate: 10_000,

@@ -48,9 +48,11 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pid: u32,
     pub(crate) subject: Subject,
+    /// What it was started with.
+    pub(crate) settings: &'static [&'static str],
     kind: Kind,
     // Last, so that the folder goes after the process.
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl Server {
     pub(crate) fn start(
         subject: Subject,
         programs: &Programs,
-        settings: &[&str],
+        settings: &'static [&'static str],
     ) -> Result<Self, BenchError> {
         let folder = tempfile::tempdir().map_err(io("temporary folder"))?;
         let address = free_address()?;
@@ -75,7 +77,7 @@ impl Server {
                 let this = std::env::current_exe().map_err(io("own path"))?;
                 let mut command = Command::new(this);
                 command.args(["null", "--port", &address.port().to_string()]);
-                Self::child(subject, command, folder, address)
+                Self::child(subject, command, settings, folder, address)
             }
         }
     }
@@ -85,7 +87,7 @@ impl Server {
     pub(crate) fn start_timed(
         subject: Subject,
         programs: &Programs,
-        settings: &[&str],
+        settings: &'static [&'static str],
     ) -> Result<(Self, SystemClock), BenchError> {
         if subject != Subject::Kafka {
             let clock = SystemClock::new();
@@ -110,7 +112,7 @@ impl Server {
 
     fn barnabas(
         programs: &Programs,
-        settings: &[&str],
+        settings: &'static [&'static str],
         folder: tempfile::TempDir,
         address: SocketAddr,
     ) -> Result<Self, BenchError> {
@@ -124,26 +126,27 @@ impl Server {
         for setting in own.iter().map(String::as_str).chain(settings.iter().copied()) {
             command.args(["--set", setting]);
         }
-        Self::child(Subject::Barnabas, command, folder, address)
+        Self::child(Subject::Barnabas, command, settings, folder, address)
     }
 
     fn child(
         subject: Subject,
         mut command: Command,
+        settings: &'static [&'static str],
         folder: tempfile::TempDir,
         address: SocketAddr,
     ) -> Result<Self, BenchError> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().map_err(io(format!("{:?}", command.get_program())))?;
         let (pid, kind) = (child.id(), Kind::Child(child));
-        let server = Self { address, pid, subject, kind, _folder: folder };
+        let server = Self { address, pid, subject, settings, kind, folder };
         wait_for(address)?;
         Ok(server)
     }
 
     fn kafka(
         programs: &Programs,
-        settings: &[&str],
+        settings: &'static [&'static str],
         folder: tempfile::TempDir,
         address: SocketAddr,
     ) -> Result<Self, BenchError> {
@@ -165,7 +168,7 @@ impl Server {
         let pid = text.trim().parse().map_err(|_| BenchError::Usage(format!("no pid: {text}")))?;
         let kind =
             Kind::Peer { script: programs.peer.clone(), folder: folder.path().to_path_buf() };
-        Ok(Self { address, pid, subject: Subject::Kafka, kind, _folder: folder })
+        Ok(Self { address, pid, subject: Subject::Kafka, settings, kind, folder })
     }
 
     /// Deletes a topic with its files.
@@ -189,6 +192,11 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Where its data lie, at any depth.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// CPU time used so far.

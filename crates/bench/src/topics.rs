@@ -7,6 +7,9 @@ use protocol::ErrorCode;
 use protocol::messages::create_topics_request::{
     CreatableTopic, CreatableTopicConfig, CreateTopicsRequest,
 };
+use protocol::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
 use protocol::messages::list_offsets_request::{
     ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
 };
@@ -93,13 +96,19 @@ async fn all_lead(topic: &str, places: &[SocketAddr]) -> Result<bool, BenchError
 }
 
 async fn create(connection: &mut Connection, target: &Target) -> Result<(), BenchError> {
-    let flushed = CreatableTopicConfig { name: "flush.messages".into(), value: Some("1".into()) };
+    let flushed = target.flushed.then_some(("flush.messages", "1"));
+    let configs = target.configs.iter().copied().chain(flushed);
     let request = CreateTopicsRequest {
         topics: vec![CreatableTopic {
             name: target.topic.as_str().into(),
             num_partitions: target.partitions,
             replication_factor: 1,
-            configs: target.flushed.then_some(flushed).into_iter().collect(),
+            configs: configs
+                .map(|(name, value)| CreatableTopicConfig {
+                    name: name.into(),
+                    value: Some(value.into()),
+                })
+                .collect(),
             ..CreatableTopic::default()
         }],
         timeout_ms: 30_000,
@@ -110,6 +119,35 @@ async fn create(connection: &mut Connection, target: &Target) -> Result<(), Benc
         return Err(BenchError::Broker { api: "CreateTopics", code });
     }
     Ok(())
+}
+
+/// Changes settings of a topic.
+pub(crate) fn set_configs(
+    address: SocketAddr,
+    topic: &str,
+    configs: &[(&str, &str)],
+) -> Result<(), BenchError> {
+    const TOPIC: i8 = 2;
+    runtime()?.block_on(async {
+        let mut connection = Connection::open(address).await?;
+        let configs = configs.iter().map(|&(name, value)| AlterableConfig {
+            name: name.into(),
+            config_operation: 0,
+            value: Some(value.into()),
+        });
+        let request = IncrementalAlterConfigsRequest {
+            resources: vec![AlterConfigsResource {
+                resource_type: TOPIC,
+                resource_name: topic.into(),
+                configs: configs.collect(),
+            }],
+            ..IncrementalAlterConfigsRequest::default()
+        };
+        match connection.call(&request, 1).await?.responses[0].error_code {
+            0 => Ok(()),
+            code => Err(BenchError::Broker { api: "IncrementalAlterConfigs", code }),
+        }
+    })
 }
 
 /// Deletes a topic, so that the next measurement has the memory and the disk.
