@@ -1,5 +1,6 @@
 //! Open files, shared by all logs under one limit, and the files of one segment.
 
+use crate::checkpoint::{self, Durability};
 use crate::checksums::Checksums;
 use crate::error::DiskError;
 use model::Offset;
@@ -286,6 +287,13 @@ impl SegmentFiles {
         let file = self.create(Kind::Log)?;
         file.set_len(len).map_err(DiskError::at("truncate", &path))?;
         self.sync(Kind::Log)
+    }
+
+    /// Makes a file anew, durably; a crash leaves it as it was, or not there if it was not.
+    pub(crate) fn replace(&self, kind: Kind, bytes: &[u8]) -> Result<(), DiskError> {
+        self.close_kind(kind);
+        let disk = self.directory.disk().as_ref();
+        checkpoint::replace(disk, &self.path(kind), bytes, Durability::Synced)
     }
 
     /// Makes a file that is there durable.

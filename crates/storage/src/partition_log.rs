@@ -848,9 +848,9 @@ impl PartitionLog {
     }
 
     fn complete_files(&mut self) -> Result<(), LogError> {
-        for segment in &mut self.segments {
-            segment.seal()?;
-        }
+        let (active, others) = self.segments.split_last_mut().expect("a log has a segment");
+        others.iter_mut().try_for_each(Segment::seal_late)?;
+        active.seal()?;
         self.producers.end_offset = self.log_end_offset;
         self.producers.take_snapshot(&self.directory, false)?;
         self.epochs.write(&self.directory)?;

@@ -400,14 +400,11 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
             continue;
         }
         let later = bases.get(at + 1..).unwrap_or_default();
-        let recovered = recover(request, &mut epochs, &mut producers, &segments, base, later)?;
+        let flushed = if is_unclean { Flushed::Later } else { Flushed::Before };
+        let recovered =
+            recover(request, &mut epochs, &mut producers, &segments, base, later, flushed)?;
         recovered_any = true;
         let Recovered { segment, end, cut } = recovered;
-        if !is_unclean {
-            // No flush looks at it again.
-            sync_segment(&segment)?;
-            directory.sync()?;
-        }
         segments.push(segment);
         let Some(&next) = next_base else { continue };
         // Compaction leaves holes; elsewhere one means that records were lost with what the system had
@@ -495,18 +492,6 @@ pub(crate) fn create_files(files: &SegmentFiles) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// Makes a segment's files durable, those that there are: on a full disk indexes may be in memory only.
-fn sync_segment(segment: &Segment) -> Result<(), DiskError> {
-    for kind in Kind::ALL {
-        match segment.files.get(kind) {
-            Ok(file) => file.sync().map_err(DiskError::at("sync", &segment.files.path(kind)))?,
-            Err(error) if error.source.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
 fn remove_segment_files(directory: &PartitionDirectory, base: Offset) -> Result<(), DiskError> {
     Kind::ALL.into_iter().try_for_each(|kind| {
         remove_file(directory, directory.join(file_name(base, kind.extension())))
@@ -559,6 +544,15 @@ fn note_found(files: &SegmentFiles) -> Result<u64, DiskError> {
     Ok(len)
 }
 
+/// When the flush is that makes a segment durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flushed {
+    /// It was before: no flush looks at the segment again, and the next start believes what is there.
+    Before,
+    /// It is to come: until then every start recovers the segment.
+    Later,
+}
+
 struct Recovered {
     segment: Segment,
     /// The offset after its last batch.
@@ -590,6 +584,7 @@ fn recover(
     before: &[Segment],
     base: Offset,
     later: &[Offset],
+    flushed: Flushed,
 ) -> Result<Recovered, LogError> {
     let directory = request.directory;
     // What compaction removed only a snapshot tells; up to the recovery point they are durable.
@@ -655,12 +650,30 @@ fn recover(
         remove_later(directory, producers, later)?;
         files.cut_log(segment.size)?;
     }
-    write_transactions(&mut segment, &aborted)?;
+    if flushed == Flushed::Before && !aborted.is_empty() {
+        // Before the others: that it is missing nobody sees, and one of them may be what this is done for.
+        files.replace(Kind::TransactionIndex, &encode_transactions(&aborted))?;
+        note_transactions(&mut segment, &aborted);
+    } else {
+        write_transactions(&mut segment, &aborted)?;
+    }
     segment.push_time_entry();
-    match segment.write_indexes(IndexWrites::Cut) {
+    let written = match flushed {
+        Flushed::Before => segment.make_indexes(),
+        Flushed::Later => segment.write_indexes(IndexWrites::Cut),
+    };
+    match written {
         Ok(()) => segment.sealed = true,
         Err(error) if error.is_full() => {
             warn!(error = &error as &dyn std::error::Error, "indexes stay in memory");
+            if flushed == Flushed::Later {
+                // Once the segment is flushed what is there is believed; what is missing is made anew.
+                for kind in segment.unwritten_indexes() {
+                    files.close_kind(kind);
+                    remove_file(directory, files.path(kind))?;
+                }
+                directory.sync()?;
+            }
         }
         Err(error) => return Err(error.into()),
     }
@@ -670,6 +683,15 @@ fn recover(
     }
     producers.try_snapshot(directory);
     Ok(Recovered { segment, end, cut })
+}
+
+fn encode_transactions(aborted: &[TransactionEntry]) -> Vec<u8> {
+    aborted.iter().flat_map(TransactionEntry::encode).collect()
+}
+
+fn note_transactions(segment: &mut Segment, aborted: &[TransactionEntry]) {
+    segment.transactions.entries = aborted.len();
+    segment.reserved_transactions = aborted.len();
 }
 
 pub(crate) fn write_transactions(
@@ -686,12 +708,11 @@ pub(crate) fn write_transactions(
         }
         return Ok(());
     }
-    let bytes = aborted.iter().flat_map(TransactionEntry::encode).collect::<Vec<_>>();
+    let bytes = encode_transactions(aborted);
     let file = segment.files.create(Kind::TransactionIndex)?;
     file.write_all_at(&[IoSlice::new(&bytes)], 0).map_err(DiskError::at("write", &path))?;
     file.set_len((aborted.len() * ENTRY_BYTES) as u64).map_err(DiskError::at("truncate", &path))?;
-    segment.transactions.entries = aborted.len();
-    segment.reserved_transactions = aborted.len();
+    note_transactions(segment, aborted);
     Ok(())
 }
 
@@ -742,7 +763,7 @@ fn end_of(
         segments.pop();
         // The state has to be rebuilt up to this segment, not to wherever recovery came.
         producers.end_offset = Offset(-1);
-        let recovered = recover(request, epochs, producers, segments, base, &[])?;
+        let recovered = recover(request, epochs, producers, segments, base, &[], Flushed::Later)?;
         segments.push(recovered.segment);
     }
     unreachable!("the second attempt returns or panics")

@@ -316,6 +316,32 @@ impl Segment {
         write_index(&self.files, &mut self.time_index, cut)
     }
 
+    /// The index files that are not known to be whole.
+    pub(crate) fn unwritten_indexes(&self) -> impl Iterator<Item = Kind> + use<> {
+        let is_whole = |len: usize, unwritten: usize| len > 0 && unwritten == 0;
+        let offsets = is_whole(self.offset_index.len(), self.offset_index.unwritten());
+        let times = is_whole(self.time_index.len(), self.time_index.unwritten());
+        let found = [(Kind::OffsetIndex, offsets), (Kind::TimeIndex, times)];
+        found.into_iter().filter(|(_, is_whole)| !is_whole).map(|(kind, _)| kind)
+    }
+
+    /// Makes the index files of a segment that may be flushed already: a start believes those that it finds.
+    /// Each was written whole or not at all.
+    pub(crate) fn make_indexes(&mut self) -> Result<(), DiskError> {
+        make_index(&self.files, &mut self.offset_index)?;
+        make_index(&self.files, &mut self.time_index)
+    }
+
+    /// As [`Self::seal`], for a segment that is not active: its indexes did not fit on the disk when it was recovered.
+    pub(crate) fn seal_late(&mut self) -> Result<(), DiskError> {
+        if !self.sealed {
+            self.make_indexes()?;
+            self.files.try_save_checksums(self.size);
+            self.sealed = true;
+        }
+        Ok(())
+    }
+
     /// Names of the files that may exist.
     pub(crate) fn paths(&self) -> impl Iterator<Item = std::path::PathBuf> + '_ {
         Kind::ALL.into_iter().map(|kind| self.files.path(kind))
@@ -347,6 +373,17 @@ fn write_index<E: Entry>(
             file.set_len(index.size_bytes()).map_err(DiskError::at("truncate", &path))?;
         }
     }
+    index.mark_written(index.unwritten());
+    Ok(())
+}
+
+fn make_index<E: Entry>(files: &SegmentFiles, index: &mut EntryFile<E>) -> Result<(), DiskError> {
+    let (position, bytes) = index.encode_unwritten();
+    if position > 0 && bytes.is_empty() {
+        return Ok(());
+    }
+    assert_eq!(position, 0, "it is written whole: {:?}", files.path(E::KIND));
+    files.replace(E::KIND, &bytes)?;
     index.mark_written(index.unwritten());
     Ok(())
 }

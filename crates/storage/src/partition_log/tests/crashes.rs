@@ -2,6 +2,7 @@
 
 use super::*;
 use platform::Disk;
+use std::collections::BTreeSet;
 
 /// A leader's batch at `offset`.
 fn placed(offset: i64, values: &[&str], producer: Option<(i64, i16, i32)>) -> Bytes {
@@ -170,5 +171,140 @@ fn a_durable_snapshot_tells_of_producers_whose_batches_compaction_removed() {
         let log = Broker::start(&after).open(config.clone());
         assert_eq!(log.producers().len(), 1, "start {start}");
         assert_eq!(log.producers()[0].producer_id, ProducerId(3), "start {start}");
+    }
+}
+
+/// Eight segments with rising timestamps; transactions abort in some. Flushed, and a checkpoint says so.
+fn flushed_log(disk: &MemoryDisk) -> (Broker, PartitionLog) {
+    let broker = Broker::start(disk);
+    let mut log = broker.create(small());
+    for n in 0..40 {
+        append(&mut log, batch_at(NOW.0 + n, &[&format!("{n:0100}")], None));
+        if n % 10 == 1 {
+            let producer = (n, 0);
+            append(&mut log, transactional((n, 0, 0), &["aborted"]));
+            end(&mut log, producer, false).unwrap();
+        }
+    }
+    log.set_high_watermark(log.log_end_offset());
+    flush(&mut log);
+    broker.directories.write_checkpoints();
+    (broker, log)
+}
+
+/// Where timestamps are found, and what is aborted.
+fn looked_up(log: &PartitionLog) -> (Vec<Option<Offset>>, BTreeSet<i64>) {
+    let find =
+        |n| log.offset_for_timestamp(Timestamp(NOW.0 + n)).unwrap().map(|found| found.offset);
+    let told = log.segments.iter().flat_map(|segment| {
+        let request = ReadRequest {
+            offset: segment.base,
+            max_bytes: 1 << 20,
+            min_one_message: true,
+            upper_bound: log.log_end_offset(),
+            want_aborted: true,
+        };
+        log.read(request).unwrap().aborted_transactions.unwrap()
+    });
+    ((0..40).map(find).collect(), told.map(|aborted| aborted.first_offset.0).collect())
+}
+
+/// Opens the log and ends while files are made anew, after each change of the disk; every next start must find
+/// what `check` wants.
+fn end_while_opening(disk: &MemoryDisk, check: impl Fn(&PartitionLog, &str)) {
+    for changes in 0.. {
+        let dying = disk.copy();
+        let opened = Broker::try_start(&dying).is_ok_and(|mut broker| {
+            // What comes before the log is opened is another test's.
+            dying.cut_power_after(changes);
+            let opened = broker.closed.remove(0).open(Arc::new(small()), NOW);
+            opened.is_ok_and(|log| log.close().is_ok())
+        });
+        let at = format!("after {changes} changes");
+        check(&Broker::start(&dying.copy()).open(small()), &format!("killed {at}"));
+        for seed in 0..5 {
+            let left = dying.crash(seed);
+            check(&Broker::start(&left).open(small()), &format!("power cut {seed} {at}"));
+        }
+        if opened {
+            return;
+        }
+    }
+}
+
+/// What was seen: the time index of a segment below the recovery point was gone; recovery was killed between making
+/// a new one and writing to it, and look-ups by time passed the segment over from then on.
+#[test]
+fn indexes_of_a_flushed_segment_are_made_anew_whole_or_not_at_all() {
+    let disk = MemoryDisk::new();
+    let (_, log) = flushed_log(&disk);
+    let wanted = looked_up(&log);
+    assert_eq!(wanted.1.len(), 4);
+    let first = log.segments[0].base;
+    for lost in [&["timeindex"][..], &["index"], &["timeindex", "txnindex"], &["index", "txnindex"]]
+    {
+        let disk = disk.copy();
+        for extension in lost {
+            let path = Path::new("/data/t-0").join(format!("{:020}.{extension}", first.0));
+            disk.remove_file(&path).unwrap();
+        }
+        disk.sync_directory(Path::new("/data/t-0")).unwrap();
+        end_while_opening(&disk, |log, at| {
+            assert_eq!(looked_up(log), wanted, "{lost:?} were gone; {at}");
+        });
+    }
+}
+
+/// A log whose indexes did not fit into the `room` on the disk when it was recovered, and that was flushed since.
+fn recovered_on_a_full_disk(disk: &MemoryDisk, room: u64) -> (Broker, PartitionLog) {
+    disk.set_capacity(Some(disk.used() + room));
+    let mut broker = Broker::start(disk);
+    let mut log = broker.open(small());
+    disk.set_capacity(None);
+    append(&mut log, batch_at(NOW.0 + 39, &["one more"], None));
+    flush(&mut log);
+    broker.directories.write_checkpoints();
+    (broker, log)
+}
+
+#[test]
+fn an_index_that_did_not_fit_on_the_disk_is_not_believed_to_be_empty() {
+    let disk = MemoryDisk::new();
+    let (broker, log) = flushed_log(&disk);
+    let wanted = looked_up(&log);
+    // Everything is read again, and nothing of what is derived is there.
+    drop((broker, log));
+    for (path, _) in disk.files() {
+        let is_hint = path.extension().is_some_and(|e| e == "index" || e == "timeindex");
+        if is_hint || path.ends_with("recovery-point-offset-checkpoint") {
+            disk.remove_file(&path).unwrap();
+        }
+    }
+    for room in (0..600).step_by(13) {
+        let full = disk.copy();
+        let (broker, log) = recovered_on_a_full_disk(&full, room);
+        assert_eq!(looked_up(&log), wanted);
+        for (at, left) in [full.copy(), full.crash(1), full.crash(2)].iter().enumerate() {
+            let found = looked_up(&Broker::start(left).open(small()));
+            assert_eq!(found, wanted, "room for {room} bytes, crash {at}");
+        }
+        log.close().unwrap();
+        broker.directories.close(None);
+        let found = looked_up(&Broker::start(&full).open(small()));
+        assert_eq!(found, wanted, "room for {room} bytes, closed");
+    }
+    // The same, ended while the log is closed and gets its indexes.
+    for changes in 0.. {
+        let full = disk.copy();
+        let (_broker, log) = recovered_on_a_full_disk(&full, 40);
+        full.cut_power_after(changes);
+        let is_closed = log.close().is_ok();
+        for left in [full.copy(), full.crash(changes)] {
+            let found = looked_up(&Broker::start(&left).open(small()));
+            assert_eq!(found, wanted, "ended after {changes} changes");
+        }
+        if is_closed {
+            return;
+        }
     }
 }
