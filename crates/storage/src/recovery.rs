@@ -520,6 +520,7 @@ fn open_segment(
         || is_missing(Kind::TimeIndex)
         || offsets % 8 != 0
         || times % 12 != 0
+        || (times == 0 && has_timestamps(&files, size)?)
     {
         return Ok(None);
     }
@@ -532,6 +533,13 @@ fn open_segment(
         },
     };
     Ok(Some(Segment::existing(files, size, offsets, times, transactions, request.now)))
+}
+
+/// Whether the first batch has one. Then the time index of a segment that was closed has an entry at least; it is
+/// empty where Kafka recovered a log that had lost it, and who asks for a time would pass the segment over.
+fn has_timestamps(files: &SegmentFiles, size: u64) -> Result<bool, DiskError> {
+    let first = Scanner::near(files, 0, size)?.next_head()?;
+    Ok(first.is_some_and(|batch| batch.max_timestamp >= 0))
 }
 
 /// Notes what the file of batches was when the log was opened; its length.
