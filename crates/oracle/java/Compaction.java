@@ -6,31 +6,15 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.util.HexFormat;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ScheduledFuture;
 import java.util.function.Supplier;
-import kafka.log.Cleaner;
-import kafka.log.LogCleanerManager;
-import kafka.log.LogToClean;
-import kafka.log.OffsetsToClean;
-import kafka.log.UnifiedLog;
-import kafka.server.BrokerTopicStats;
-import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.util.Scheduler;
-import org.apache.kafka.storage.internals.log.LogConfig;
-import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
-import org.apache.kafka.storage.internals.log.LogOffsetsListener;
 import org.apache.kafka.storage.internals.log.LogSegment;
-import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
-import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
-import org.apache.kafka.storage.internals.utils.Throttler;
-import scala.Option;
-import scala.runtime.BoxedUnit;
 
 /**
- * A log of Kafka 3.9 and its cleaner, on a clock that stands still.
+ * A log of Kafka and its cleaner, on a clock that stands still. `CompactedLog` is that of a release: the text of its file is
+ * put behind this one's.
  *
  * Lines of input, with times in milliseconds:
  *
@@ -38,7 +22,7 @@ import scala.runtime.BoxedUnit;
  *     append HEX          batches, as a follower appends them
  *     clean NOW
  *
- * The last is answered: `segment BASE LOG TRANSACTION_INDEX`, both as hex, for each segment, and
+ * The last is answered: `segment BASE LOG TRANSACTION_INDEX OFFSET_INDEX TIME_INDEX`, as hex, for each segment, and
  * `cleaned FIRST_DIRTY_OFFSET`, or `nothing FIRST_DIRTY_OFFSET` if nothing could be cleaned. Anything that
  * fails is answered with `error TEXT`.
  */
@@ -82,56 +66,42 @@ public class Compaction {
     }
 
     static final Clock CLOCK = new Clock();
-    static final TopicPartition NAME = new TopicPartition("t", 0);
-    static final BrokerTopicStats STATISTICS = new BrokerTopicStats(false);
 
-    UnifiedLog log;
-    Cleaner cleaner;
-    Option<Object> checkpoint = Option.empty();
+    CompactedLog log;
 
     Compaction(String[] words) throws Exception {
         CLOCK.now = Long.parseLong(words[7]);
         Map<String, String> settings = Map.of(
             "cleanup.policy", "compact",
-            "segment.bytes", words[2],
+            CompactedLog.SEGMENT_BYTES, words[2],
             "index.interval.bytes", words[3],
             "delete.retention.ms", words[4],
             "segment.ms", String.valueOf(Long.MAX_VALUE));
-        File directory = new File(words[1], NAME.toString());
+        File directory = new File(words[1], "t-0");
         Files.createDirectories(directory.toPath());
-        log = UnifiedLog.apply(directory, new LogConfig(settings), 0, 0, new Never(), STATISTICS, CLOCK, 1 << 30,
-            new ProducerStateManagerConfig(Integer.MAX_VALUE, false), 1 << 30, new LogDirFailureChannel(1), true,
-            Option.empty(), true, new ConcurrentHashMap<>(), false, LogOffsetsListener.NO_OP_OFFSETS_LISTENER);
-        int buffer = Integer.parseInt(words[6]);
-        Throttler unpaced = new Throttler(Double.MAX_VALUE, 300, "cleaner-io", "bytes", CLOCK);
-        cleaner = new Cleaner(0, new SkimpyOffsetMap(Integer.parseInt(words[5]), "MD5"), buffer, 1 << 20, 0.9,
-            unpaced, CLOCK, partition -> BoxedUnit.UNIT);
-    }
-
-    void append(String hex) {
-        log.appendAsFollower(MemoryRecords.readableRecords(ByteBuffer.wrap(HEX.parseHex(hex))), Integer.MAX_VALUE);
-        log.updateHighWatermark(log.logEndOffset());
+        log = new CompactedLog(directory, settings, Integer.parseInt(words[5]), Integer.parseInt(words[6]), new Never(), CLOCK);
     }
 
     void clean(long now, PrintStream out) throws Exception {
         CLOCK.now = now;
-        OffsetsToClean due = LogCleanerManager.cleanableOffsets(log, checkpoint, now);
-        LogToClean found = new LogToClean(NAME, log, due.firstDirtyOffset(), due.firstUncleanableDirtyOffset(), false);
-        boolean something = found.totalBytes() > 0 && found.cleanableBytes() > 0;
-        if (something) {
-            checkpoint = Option.apply(cleaner.doClean(found, now)._1());
-        }
-        for (LogSegment segment : log.logSegments()) {
+        boolean something = log.clean(now);
+        for (LogSegment segment : log.segments()) {
             ByteBuffer bytes = ByteBuffer.allocate(segment.size());
             segment.log().readInto(bytes, 0);
             byte[] all = new byte[bytes.limit()];
             bytes.get(all);
             File aborted = segment.txnIndex().file();
             byte[] index = aborted.exists() ? Files.readAllBytes(aborted.toPath()) : new byte[0];
-            out.printf("segment %d %s. %s.%n", segment.baseOffset(), HEX.formatHex(all), HEX.formatHex(index));
+            out.printf("segment %d %s. %s. %s. %s.%n", segment.baseOffset(), HEX.formatHex(all), HEX.formatHex(index),
+                HEX.formatHex(entries(segment.offsetIndexFile(), segment.offsetIndex().sizeInBytes())),
+                HEX.formatHex(entries(segment.timeIndexFile(), segment.timeIndex().sizeInBytes())));
         }
-        Object dirty = checkpoint.isDefined() ? checkpoint.get() : (Object) due.firstDirtyOffset();
-        out.printf("%s %s%n", something ? "cleaned" : "nothing", dirty);
+        out.printf("%s %s%n", something ? "cleaned" : "nothing", log.firstDirty);
+    }
+
+    /** An index without the room that is kept behind its entries. */
+    static byte[] entries(File index, int size) throws Exception {
+        return java.util.Arrays.copyOf(Files.readAllBytes(index.toPath()), size);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -144,11 +114,11 @@ public class Compaction {
                 switch (words[0]) {
                     case "log" -> {
                         if (current != null) {
-                            current.log.closeHandlers();
+                            current.log.close();
                         }
                         current = new Compaction(words);
                     }
-                    case "append" -> current.append(words[1]);
+                    case "append" -> current.log.append(ByteBuffer.wrap(HEX.parseHex(words[1])));
                     case "clean" -> current.clean(Long.parseLong(words[1]), out);
                     default -> throw new IllegalArgumentException(line);
                 }

@@ -70,7 +70,7 @@ fn rewrite(release: &str, cases: &[Case]) -> Vec<String> {
         let name = old.map_or(case.name, |(_, old)| *old);
         lines.push_str(&format!("{name} {} {}\n", case.version, hex(&case.bytes)));
     }
-    kafka::answers(release, "Rewrite.java", lines)
+    kafka::answers(release, &["Rewrite.java"], lines)
 }
 
 #[test]

@@ -15,16 +15,21 @@ fn jars(release: &str) -> PathBuf {
     String::from_utf8(output.stdout).unwrap().trim().into()
 }
 
-/// What the program in `java/` answers to the lines of `input`, with the classes of a release.
-pub(crate) fn answers(release: &str, program: &str, input: String) -> Vec<String> {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("java").join(program);
+/// What the program in `java/` answers to the lines of `input`, with the classes of a release. What differs
+/// between releases is in files of their own, whose texts follow that of the first.
+pub(crate) fn answers(release: &str, program: &[&str], input: String) -> Vec<String> {
+    let java = Path::new(env!("CARGO_MANIFEST_DIR")).join("java");
+    let texts = program.iter().map(|file| std::fs::read_to_string(java.join(file)).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(program[0]);
+    std::fs::write(&file, texts.collect::<String>()).unwrap();
     let mut classes: Vec<PathBuf> =
         std::fs::read_dir(jars(release)).unwrap().map(|entry| entry.unwrap().path()).collect();
     classes.sort();
     let classes: Vec<String> = classes.iter().map(|path| path.display().to_string()).collect();
     let mut java = Command::new("java")
         .args(["-XX:+UseSerialGC", "-cp", &classes.join(":")])
-        .arg(program)
+        .arg(file)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
