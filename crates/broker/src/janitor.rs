@@ -10,6 +10,10 @@ use std::time::Duration;
 
 /// How often deletion is looked after; one look costs nothing while nothing was deleted.
 const DELETION_INTERVAL: Duration = Duration::from_secs(1);
+/// Freeing goes on for so long at a time, and pauses for [`DELETION_PAUSES`] times as long as it took: the kernel's part
+/// of it, tens of milliseconds for a large segment, is a disk's and a core's time that appends wait for.
+const DELETION_SLICE: Duration = Duration::from_millis(2);
+const DELETION_PAUSES: u32 = 4;
 /// How often logs that failed are looked after; one look costs nothing while none did.
 const TROUBLE_INTERVAL: Duration = Duration::from_secs(2);
 /// How often it is looked whether memory can be given back.
@@ -52,6 +56,7 @@ struct Job {
 #[derive(Debug)]
 pub(crate) struct Janitor {
     jobs: Vec<Job>,
+    deletion_due: Instant,
 }
 
 impl Janitor {
@@ -67,8 +72,7 @@ impl Janitor {
         let checkpoints =
             log.recovery_point_checkpoint_interval.min(log.log_start_checkpoint_interval);
         let mut jobs = vec![
-            job(DELETION_INTERVAL, now + DELETION_INTERVAL, delete as fn(&Broker)),
-            job(TROUBLE_INTERVAL, now + TROUBLE_INTERVAL, log_troubles::look_after),
+            job(TROUBLE_INTERVAL, now + TROUBLE_INTERVAL, log_troubles::look_after as fn(&Broker)),
             job(MEMORY_INTERVAL, now + MEMORY_INTERVAL, |broker| {
                 broker.receive_budget.return_memory();
             }),
@@ -96,7 +100,7 @@ impl Janitor {
         if let Some(interval) = log.flush_scheduler_interval {
             jobs.push(job(interval, start, flush_what_is_due));
         }
-        Self { jobs }
+        Self { jobs, deletion_due: now + DELETION_INTERVAL }
     }
 
     /// Does what is due; returns when the next is. A simulator calls this.
@@ -107,7 +111,11 @@ impl Janitor {
                 job.due = now + job.every;
             }
         }
-        self.jobs.iter().map(|job| job.due).min().unwrap_or(now + IDLE_INTERVAL)
+        if self.deletion_due <= now {
+            let pause = delete(broker);
+            self.deletion_due = broker.clock.now() + pause;
+        }
+        self.jobs.iter().map(|job| job.due).fold(self.deletion_due, Instant::min)
     }
 
     /// Works until it is stopped; the thread's main function.
@@ -121,9 +129,21 @@ impl Janitor {
     }
 }
 
-fn delete(broker: &Broker) {
+/// Frees what is due for a while. Returns how long to leave it be.
+fn delete(broker: &Broker) -> Duration {
     let logs = &broker.partitions.environment().logs;
-    while logs.delete_step(broker.clock.now()).is_some_and(|next| next <= broker.clock.now()) {}
+    let start = broker.clock.now();
+    loop {
+        let next = logs.delete_step(broker.clock.now());
+        let now = broker.clock.now();
+        if next.is_none_or(|next| next > now) {
+            return DELETION_INTERVAL;
+        }
+        let taken = now.since(start);
+        if taken >= DELETION_SLICE {
+            return taken * DELETION_PAUSES;
+        }
+    }
 }
 
 fn apply_retention(broker: &Broker) {
