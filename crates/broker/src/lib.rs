@@ -6,6 +6,7 @@
 pub mod adoption;
 mod channels;
 mod cleaner;
+mod cold_reads;
 mod committer;
 pub mod config;
 pub mod connection;
@@ -49,6 +50,7 @@ mod to_controller;
 pub use crate::partition::{LogView, ReplicaView, RoleView};
 
 use crate::cleaner::Cleaners;
+use crate::cold_reads::ColdReads;
 use crate::config::BrokerConfig;
 use crate::control::Control;
 use crate::fetch_session::FetchSessions;
@@ -106,6 +108,8 @@ pub struct Broker {
     pub(crate) peers: Peers,
     /// The partitions on this broker.
     pub(crate) partitions: Partitions,
+    /// Who reads for fetches what is not in memory.
+    pub(crate) cold_reads: ColdReads,
     /// Incremental fetch sessions.
     pub(crate) fetch_sessions: FetchSessions,
     /// Ids for idempotent producers.

@@ -3,6 +3,7 @@
 use crate::Broker;
 use crate::channels::Channels;
 use crate::cleaner::Cleaners;
+use crate::cold_reads::ColdReads;
 use crate::committer::Committer;
 use crate::config::{
     self, BrokerConfig, ConfigError, DefinedRules, ReplicaPlacement, ZooKeeperSettings,
@@ -378,6 +379,7 @@ impl Server {
         for reactor in reactors {
             join(reactor.thread);
         }
+        broker.cold_reads.stop();
         let broker_epoch = broker.controller.get().map(|controller| {
             control.handle.block_on(controller.stop());
             controller.broker_epoch()
@@ -417,6 +419,7 @@ impl Server {
         for reactor in reactors {
             join(reactor.thread);
         }
+        broker.cold_reads.stop();
         broker.partitions.environment().fetchers.stop();
         if let Some(store) = self.store {
             store.shut_down();
@@ -500,6 +503,7 @@ pub(crate) async fn assemble(
         cleaners: Cleaners::default(),
         scrubber: Scrubber::default(),
         partitions,
+        cold_reads: ColdReads::default(),
         fetch_sessions: FetchSessions::new(network.fetch_session_cache_slots),
         producer_ids,
         controller: Arc::default(),

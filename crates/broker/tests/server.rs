@@ -6,11 +6,18 @@ mod raw_client;
 
 use broker::config::BrokerConfig;
 use broker::server::{Environment, Server};
+use model::Timestamp;
 use platform::Disk;
 use platform::disk::MemoryDisk;
+use protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use protocol::messages::metadata_request::MetadataRequestTopic;
-use protocol::messages::{ApiVersionsRequest, MetadataRequest, MetadataResponse};
-use protocol::{ApiKey, ErrorCode};
+use protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use protocol::messages::{
+    ApiVersionsRequest, FetchRequest, FetchResponse, MetadataRequest, MetadataResponse,
+    ProduceRequest,
+};
+use protocol::records::RecordBatchBuilder;
+use protocol::{ApiKey, ErrorCode, Records, RecordsPart};
 use raw_client::{Client, PATIENCE};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -292,6 +299,97 @@ fn a_broker_that_cannot_change_metadata_any_more_says_so() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(PATIENCE, failure.wait()).await }).unwrap();
     assert_eq!(client.call(1, &metadata(1, None)).brokers.len(), 1, "it still answers");
+}
+
+/// Reads of a file wait until this goes.
+struct Held<'a>(&'a MemoryDisk, &'a str);
+
+impl<'a> Held<'a> {
+    fn reads(disk: &'a MemoryDisk, path: &'a str) -> Self {
+        disk.hold_reads(path, true);
+        Self(disk, path)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.hold_reads(self.1, false);
+    }
+}
+
+/// What is in memory is served beside it: a reactor does not wait for a disk.
+#[test]
+fn a_reader_of_what_is_on_the_disk_holds_nobody_up() {
+    let disk = MemoryDisk::new();
+    let settings = [("num.network.threads", "1")];
+    let start = || Running::start_on(Arc::new(disk.clone()), "/data", &settings);
+    let produce = |client: &mut Client, topic: &'static str| {
+        let mut batch = RecordBatchBuilder::new();
+        batch.append(Some(Timestamp(1)), None, Some(&[7; 100_000])).unwrap();
+        let mut records = Records::default();
+        records.push(RecordsPart::Bytes(batch.build().unwrap()));
+        let partition_data = vec![PartitionProduceData { index: 0, records: Some(records) }];
+        let topic = TopicProduceData { name: topic.into(), partition_data, ..Default::default() };
+        let request = ProduceRequest { acks: 1, topic_data: vec![topic], ..Default::default() };
+        client.call(9, &request).responses[0].partition_responses[0].error_code
+    };
+    let fetch = |topic: &'static str, max_wait_ms| {
+        let partition = FetchPartition { partition_max_bytes: 1 << 20, ..Default::default() };
+        let partitions = vec![partition];
+        let topic = FetchTopic { topic: topic.into(), partitions, ..Default::default() };
+        FetchRequest {
+            max_wait_ms,
+            max_bytes: 1 << 20,
+            session_epoch: -1,
+            topics: vec![topic],
+            ..Default::default()
+        }
+    };
+    let mut running = start();
+    let mut client = running.connect();
+    for topic in ["cold", "warm"] {
+        client.call(1, &metadata(1, Some(&[topic])));
+        // It is there soon.
+        assert!((0..100_000).any(|_| produce(&mut client, topic) == 0));
+        for _ in 0..2 {
+            assert_eq!(produce(&mut client, topic), 0);
+        }
+    }
+    running.server.take().unwrap().stop(Duration::from_secs(5));
+    let running = start();
+    let mut client = running.connect();
+    for topic in ["cold", "warm"] {
+        assert_eq!(produce(&mut client, topic), 0, "opens the log");
+    }
+    let held = Held::reads(&disk, "/data/cold-0/00000000000000000000.log");
+    // Whether it would wait for records or not; with and without one in a session beside what is at hand.
+    let mut readers: Vec<_> = [0, 500].map(|_| running.connect()).into();
+    for (reader, max_wait_ms) in readers.iter_mut().zip([0, 500]) {
+        reader.send(4, 1, &fetch("cold", max_wait_ms));
+    }
+    for _ in 0..3 {
+        assert_eq!(produce(&mut client, "warm"), 0);
+    }
+    let size = |answer: FetchResponse| {
+        let partition = answer.responses.into_iter().next().unwrap().partitions.remove(0);
+        assert_eq!(partition.error_code, 0);
+        partition.records.unwrap().to_bytes().unwrap().len()
+    };
+    assert!(size(client.call(4, &fetch("warm", 0))) > 600_000);
+    let mut both = fetch("cold", 500);
+    both.topics.extend(fetch("warm", 500).topics);
+    let answer = client.call(4, &both);
+    let sizes: Vec<_> = answer
+        .responses
+        .iter()
+        .map(|topic| topic.partitions[0].records.as_ref().map(Records::len))
+        .collect();
+    assert_eq!(sizes[0], Some(0), "what is at hand is not kept back for the rest");
+    assert!(sizes[1] > Some(600_000));
+    drop(held);
+    for reader in &mut readers {
+        assert!(size(reader.receive::<FetchRequest>(4, 1)) > 300_000, "all that fits");
+    }
 }
 
 #[test]

@@ -601,6 +601,19 @@ impl SegmentFiles {
         Ok(true)
     }
 
+    /// Whether the cells of `from..to` were looked at and the system has them in memory. What it has not is forgotten, as
+    /// with [`Self::forget_if_dropped`].
+    pub(crate) fn is_at_hand(&self, from: u64, to: u64) -> Result<bool, DiskError> {
+        let mut cells = from / CELL_BYTES..to.div_ceil(CELL_BYTES);
+        {
+            let state = self.state();
+            if !cells.all(|cell| state.is_verified(cell)) {
+                return Ok(false);
+            }
+        }
+        Ok(!self.forget_if_dropped(from, to)?)
+    }
+
     /// Whether a segment that has its file, and to which nothing was appended since, was modified since this was last asked.
     fn was_written_to(&self) -> Result<bool, DiskError> {
         let known = {

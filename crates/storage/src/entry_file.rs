@@ -77,6 +77,11 @@ impl<E: Entry> EntryFile<E> {
         (self.len() * E::SIZE) as u64
     }
 
+    /// Bytes that the file has by now; what comes after them is in memory.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        (self.written * E::SIZE) as u64
+    }
+
     /// Reads the last entry, so that [`Self::known_last`] knows it.
     pub(crate) fn load_last(&mut self, files: &SegmentFiles) -> Result<(), DiskError> {
         self.last = self.last(files)?;

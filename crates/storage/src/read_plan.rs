@@ -53,6 +53,16 @@ impl ReadPlan {
         !matches!(self.0, Plan::File(_))
     }
 
+    /// Whether [`ReadPlan::run`] has to read from the disk, as far as that can be told, or to look at what came from
+    /// there.
+    #[must_use]
+    pub fn needs_disk(&self) -> bool {
+        match &self.0 {
+            Plan::Empty { .. } | Plan::Memory { .. } => false,
+            Plan::File(plan) => plan.needs_disk(),
+        }
+    }
+
     /// Does the read. To be called without the partition's lock, unless it answers from memory.
     ///
     /// # Errors
@@ -83,6 +93,19 @@ impl LogRead {
 }
 
 impl FilePlan {
+    fn needs_disk(&self) -> bool {
+        let wanted = (self.request.max_bytes as u64).max(1);
+        let Some(lookup) = self.lookups.first() else { return false };
+        if !lookup.has_index_at_hand() {
+            return true;
+        }
+        // What cannot be told is found out where it is told.
+        lookup.near(self.request.offset).is_ok_and(|from| {
+            let to = lookup.end.min(from.saturating_add(wanted));
+            !lookup.files().is_at_hand(from, to).unwrap_or(true)
+        })
+    }
+
     fn run(&self) -> Result<LogRead, ReadError> {
         for (lookup, &segment_end) in self.lookups.iter().zip(&self.ends) {
             if let Some(read) = self.read_segment(lookup, segment_end)? {

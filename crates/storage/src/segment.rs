@@ -413,14 +413,24 @@ impl Lookup {
         &self.files
     }
 
-    /// The first batch whose last offset is at or above `offset`.
-    pub(crate) fn find(&self, offset: Offset) -> Result<Option<StoredBatch>, DiskError> {
+    /// Whether the system has the offset index in memory.
+    pub(crate) fn has_index_at_hand(&self) -> bool {
+        let bytes = self.offset_index.written_bytes();
+        bytes == 0 || self.files.get(Kind::OffsetIndex).is_ok_and(|file| file.is_cached(0, bytes))
+    }
+
+    /// A position at or before that of the batch with `offset`, as the index has it.
+    pub(crate) fn near(&self, offset: Offset) -> Result<u64, DiskError> {
         let relative = offset.0.saturating_sub(self.files.base.0);
         let entry = self
             .offset_index
             .last_where(&self.files, |entry| i64::from(entry.relative_offset) <= relative)?;
-        let position = entry.map_or(0, |entry| u64::from(entry.position));
-        let mut scanner = Scanner::near(&self.files, position, self.end)?;
+        Ok(entry.map_or(0, |entry| u64::from(entry.position)))
+    }
+
+    /// The first batch whose last offset is at or above `offset`.
+    pub(crate) fn find(&self, offset: Offset) -> Result<Option<StoredBatch>, DiskError> {
+        let mut scanner = Scanner::near(&self.files, self.near(offset)?, self.end)?;
         while let Some(batch) = scanner.next_head()? {
             if batch.last_offset >= offset {
                 return Ok(Some(batch));

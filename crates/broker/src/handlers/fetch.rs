@@ -5,7 +5,8 @@
 //! follower's high watermark (KIP-1166).
 //!
 //! Reads what there is; if that is less than `min_bytes` and nothing went wrong, the request waits on
-//! a [`Watcher`] until there is more or `max_wait` is over, and reads again. A session looks only at
+//! a [`Watcher`] until there is more or `max_wait` is over, and reads again. What has to come from the disk is
+//! read by another thread ([`crate::cold_reads`]). A session looks only at
 //! partitions that told its watcher of news, that the request names, or that it has not finished with.
 
 use crate::Broker;
@@ -22,6 +23,7 @@ use crate::partition::{Wake, Watcher};
 use crate::request::{Outcome, Parked, Request};
 use bytestring::ByteString;
 use model::{BrokerEpoch, BrokerId, Instant, Offset, Timestamp};
+use platform::Network;
 use protocol::messages::FetchRequest;
 use protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use protocol::messages::fetch_response::{
@@ -36,6 +38,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::ReadPlan;
 
 pub(crate) const API: Api = api!(FetchRequest, 0..=18, fetch);
 
@@ -90,10 +93,15 @@ fn fetch(broker: &Arc<Broker>, request: Request<FetchRequest>) -> Outcome {
     let rack = (limits.replica.is_none() && broker.config.load().replication.rack_aware_reads)
         .then(|| body.rack_id.clone())
         .filter(|rack| !rack.is_empty());
-    let mut waiting = Waiting { broker: Arc::clone(broker), listener, limits, rack, scope };
+    let deferred = Vec::new();
+    let broker = Arc::clone(broker);
+    let mut waiting = Waiting { broker, listener, limits, rack, scope, deferred };
     let may_wait = waiting.limits.max_wait > Duration::ZERO;
-    match waiting.attempt(!may_wait) {
-        Some(response) => request.respond(response),
+    match waiting.attempt(!may_wait, true) {
+        Some(response) => {
+            waiting.read_deferred();
+            request.respond(response)
+        }
         None => {
             Box::new(Parking { waiting, request: request.into_parked() }).park();
             Outcome::Parked
@@ -236,6 +244,8 @@ struct Waiting {
     /// The consumer's rack, if it is to read from a replica there.
     rack: Option<ByteString>,
     scope: Scope,
+    /// What the last attempt left for later, because it has to come from the disk.
+    deferred: Vec<ReadPlan>,
 }
 
 /// Which partitions a fetch is about.
@@ -274,6 +284,9 @@ struct Pass<'a> {
     is_urgent: bool,
     /// How many partitions could be read, or failed at it.
     interesting: usize,
+    /// Whether what has to come from the disk is left for later, and what that is.
+    may_defer: bool,
+    deferred: Vec<ReadPlan>,
     effects: Effects,
 }
 
@@ -288,9 +301,10 @@ struct Answer {
 }
 
 impl Waiting {
-    /// Reads; `None` if the fetch is to wait. Does not wait if it `is_final`.
-    fn attempt(&mut self, is_final: bool) -> Option<FetchResponse> {
-        let Self { broker, listener, limits, rack, scope } = self;
+    /// Reads; `None` if the fetch is to wait. Does not wait if it `is_final`, but for the disk: where all that there
+    /// is has to come from there, and the attempt `may_defer` that.
+    fn attempt(&mut self, is_final: bool, may_defer: bool) -> Option<FetchResponse> {
+        let Self { broker, listener, limits, rack, scope, deferred } = self;
         let mut pass = Pass {
             broker,
             listener,
@@ -304,6 +318,9 @@ impl Waiting {
             bytes: 0,
             is_urgent: false,
             interesting: 0,
+            // A simulator has no other threads, and its disk does not wait.
+            may_defer: may_defer && matches!(broker.network, Network::System),
+            deferred: Vec::new(),
             effects: Effects::default(),
         };
         let response = match scope {
@@ -325,12 +342,30 @@ impl Waiting {
             }
         };
         pass.effects.fire();
+        *deferred = pass.deferred;
         response
     }
+
+    /// Has what was left for later read, so that it is in memory when it is asked for again: what is at hand
+    /// may always be enough for an answer, and the rest never get a turn.
+    fn read_deferred(&mut self) {
+        let plans = std::mem::take(&mut self.deferred);
+        if !plans.is_empty() {
+            self.broker.cold_reads.ask(Box::new(move || plans.into_iter().for_each(bring_in)));
+        }
+    }
+}
+
+/// Reads for the sake of reading. What fails will fail again when it is asked for, and is told then.
+fn bring_in(plan: ReadPlan) {
+    drop(plan.run());
 }
 
 impl Pass<'_> {
     fn is_satisfied(&self, is_final: bool) -> bool {
+        if !self.deferred.is_empty() && self.bytes == 0 && !self.is_urgent {
+            return false;
+        }
         is_final || self.is_urgent || self.interesting == 0 || self.bytes >= self.limits.min_bytes
     }
 
@@ -477,6 +512,7 @@ impl Pass<'_> {
             }),
             // Version 11 is how consumers say that they know of it.
             at_follower: self.limits.replica.is_none() && self.limits.version >= 11,
+            may_defer: self.may_defer,
         };
         let interest = self.limits.interest(slot);
         let subscription = watcher.filter(|_| slot.is_subscribed).map(|(w, n)| (w, n, interest));
@@ -485,6 +521,8 @@ impl Pass<'_> {
             Ok(read) => read,
             Err(failure) => return self.unreadable(slot, &failure, watcher),
         };
+        let is_deferred = read.deferred.is_some();
+        self.deferred.extend(read.deferred.take());
         // Control batches are not for consumers of versions 0 to 3. They ask for the same offset again
         // until records come of it, so where all that was read are control batches it is read on. (Kafka
         // answers with a part of a message then, at once and every time.)
@@ -497,6 +535,7 @@ impl Pass<'_> {
         {
             passed += read.size;
             asked.offset = converted.next_offset;
+            asked.may_defer = false;
             slot.offset = asked.offset.0;
             let result = partition.read(self.now, self.wall, &asked, None, &mut self.effects);
             read = match result {
@@ -533,7 +572,7 @@ impl Pass<'_> {
         let is_held_back = read.is_held_back;
         match older.and_then(|older| self.compatible(slot, &partition, read, older)) {
             Ok(answer) => Answer {
-                is_unfinished: answer.is_unfinished || was_cut || is_held_back,
+                is_unfinished: answer.is_unfinished || was_cut || is_held_back || is_deferred,
                 is_held_back,
                 ..answer
             },
@@ -787,9 +826,12 @@ struct Parking {
 }
 
 impl Parking {
-    /// Waits; looks again at once if there is enough by now.
+    /// Waits, or has the disk read; looks again at once if there is enough by now.
     fn park(mut self: Box<Self>) {
         for _ in 0..MAX_LOOKS {
+            if !self.waiting.deferred.is_empty() {
+                return self.read_cold();
+            }
             let watcher = self.subscribe();
             let broker = Arc::clone(&self.waiting.broker);
             let limits = self.waiting.limits;
@@ -807,14 +849,34 @@ impl Parking {
                 }
                 Err(parking) => self = parking,
             }
-            if let Some(response) = self.look(false) {
-                return self.request.respond(response);
+            if let Some(response) = self.look(false, true) {
+                return self.answer(response);
             }
         }
         // What was announced cannot be read: the reader comes again, and others get their turn.
-        if let Some(response) = self.look(true) {
-            self.request.respond(response);
+        match self.look(true, true) {
+            Some(response) => self.answer(response),
+            None => self.read_cold(),
         }
+    }
+
+    fn answer(mut self: Box<Self>, response: FetchResponse) {
+        self.waiting.read_deferred();
+        self.request.respond(response);
+    }
+
+    /// Goes on once what has to come from the disk is there, on the thread that read it.
+    fn read_cold(mut self: Box<Self>) {
+        let cold_reads = self.waiting.broker.cold_reads.clone();
+        let plans = std::mem::take(&mut self.waiting.deferred);
+        cold_reads.ask(Box::new(move || {
+            // Before anything is locked.
+            plans.into_iter().for_each(bring_in);
+            match self.look(false, false) {
+                Some(response) => self.answer(response),
+                None => self.park(),
+            }
+        }));
     }
 
     /// Makes sure that all its partitions tell the watcher of their news.
@@ -838,8 +900,8 @@ impl Parking {
         }
     }
 
-    /// The answer, if there is enough or, `at_last`, whatever there is.
-    fn look(&mut self, at_last: bool) -> Option<FetchResponse> {
+    /// The answer, if there is enough or, `at_last`, whatever there is; see [`Waiting::attempt`].
+    fn look(&mut self, at_last: bool, may_defer: bool) -> Option<FetchResponse> {
         if let Scope::Sessionless { slots, watcher } = &mut self.waiting.scope
             && let Some(watcher) = watcher.take()
         {
@@ -848,14 +910,14 @@ impl Parking {
             }
         }
         let is_over = self.waiting.broker.clock.now() >= self.waiting.limits.deadline;
-        self.waiting.attempt(at_last || is_over)
+        self.waiting.attempt(at_last || is_over, may_defer)
     }
 }
 
 impl Wake for Parking {
     fn wake(mut self: Box<Self>) {
-        match self.look(false) {
-            Some(response) => self.request.respond(response),
+        match self.look(false, true) {
+            Some(response) => self.answer(response),
             None => self.park(),
         }
     }

@@ -114,6 +114,7 @@ impl Partition {
             last_fetched_epoch: None,
             replica: None,
             at_follower: false,
+            may_defer: false,
         };
         let mut effects = Effects::default();
         let answer = self.read(clock.now(), clock.timestamp(), &read, None, &mut effects)?;

@@ -29,6 +29,8 @@ pub(crate) struct Read {
     pub(crate) replica: Option<Replica>,
     /// Whether a follower may answer (KIP-392), up to its own high watermark.
     pub(crate) at_follower: bool,
+    /// Whether what has to come from the disk is left for later.
+    pub(crate) may_defer: bool,
 }
 
 /// A follower that reads.
@@ -43,7 +45,7 @@ pub(crate) struct Replica {
 }
 
 /// What was read.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct PartitionRead {
     /// Batches from the one that holds the offset; may end within one.
     pub(crate) records: Records,
@@ -59,6 +61,9 @@ pub(crate) struct PartitionRead {
     pub(crate) log_start_offset: Offset,
     /// For `read_committed`: transactions that were aborted in the range; may list more.
     pub(crate) aborted_transactions: Option<Vec<AbortedTransaction>>,
+    /// Set if what is wanted has to come from the disk and the reader does not wait for that: there are no records in
+    /// this answer.
+    pub(crate) deferred: Option<ReadPlan>,
     /// Set if the follower's throttle is exceeded: there may be more than it got, which is nothing.
     pub(crate) is_held_back: bool,
     /// Set if the reader's log departs from this one: it must truncate, and gets no records.
@@ -169,6 +174,7 @@ impl Partition {
             last_stable_offset: log.last_stable_offset(),
             log_start_offset: log.log_start_offset(),
             aborted_transactions: None,
+            deferred: None,
             is_held_back,
             diverging_epoch: None,
         };
@@ -209,6 +215,10 @@ impl Partition {
             drop(guard);
         } else if !plan.is_in_memory() {
             drop(guard);
+        }
+        if read.may_defer && plan.needs_disk() {
+            answer.deferred = Some(plan);
+            return Ok(answer);
         }
         let read = self.run_plan(plan, request).map_err(ReadFailure::from)?;
         answer.records = read.records;

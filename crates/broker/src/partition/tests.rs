@@ -180,6 +180,7 @@ impl World {
                 log_start_offset: Offset(0),
             }),
             at_follower: false,
+            may_defer: false,
         };
         let mut effects = Effects::default();
         let (now, wall) = (self.clock.now(), self.clock.timestamp());

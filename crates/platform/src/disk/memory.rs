@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How a write goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum WriteFault {
 
 /// A disk in memory. Clones share their content.
 #[derive(Clone, Debug, Default)]
-pub struct MemoryDisk(Arc<Mutex<State>>);
+pub struct MemoryDisk(Arc<Mutex<State>>, Arc<Condvar>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -52,6 +52,8 @@ struct Faults {
     capacity: Option<u64>,
     failing: BTreeSet<PathBuf>,
     cut_power_after: Option<u64>,
+    /// Reads below these wait.
+    held: BTreeSet<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -168,6 +170,10 @@ fn as_position(position: u64) -> io::Result<usize> {
 }
 
 impl MemoryDisk {
+    fn of(state: State) -> Self {
+        Self(Arc::new(Mutex::new(state)), Arc::default())
+    }
+
     /// An empty disk.
     #[must_use]
     pub fn new() -> Self {
@@ -196,12 +202,12 @@ impl MemoryDisk {
                 *content = Arc::clone(after);
             }
         }
-        Self(Arc::new(Mutex::new(State {
+        Self::of(State {
             synced_names: names.clone(),
             names,
             crashes: state.crashes + 1,
             ..State::default()
-        })))
+        })
     }
 
     /// A copy of everything, as after `kill -9`: nothing is lost, locks are free, no faults.
@@ -228,13 +234,13 @@ impl MemoryDisk {
                 other @ (NameChange::Rename(..) | NameChange::Remove(_)) => other.clone(),
             })
             .collect();
-        Self(Arc::new(Mutex::new(State {
+        Self::of(State {
             names,
             synced_names,
             unsynced,
             crashes: state.crashes,
             ..State::default()
-        })))
+        })
     }
 
     /// Makes the `nth` write from now (counted from 0) go wrong.
@@ -264,6 +270,17 @@ impl MemoryDisk {
             state.faults.failing.insert(directory.into());
         } else {
             state.faults.failing.remove(&directory.into());
+        }
+    }
+
+    /// Makes reads of all files below `directory` wait, as those of a disk that is busy, or ends their wait.
+    pub fn hold_reads(&self, directory: impl Into<PathBuf>, holds: bool) {
+        let mut state = lock(&self.0);
+        if holds {
+            state.faults.held.insert(directory.into());
+        } else {
+            state.faults.held.remove(&directory.into());
+            self.1.notify_all();
         }
     }
 
@@ -302,6 +319,13 @@ impl MemoryDisk {
                 Node::File(content) => Some((path.clone(), lock(content).bytes.clone())),
             })
             .collect()
+    }
+
+    fn wait_for_reads(&self, path: &Path) {
+        let mut state = lock(&self.0);
+        while state.faults.held.iter().any(|directory| path.starts_with(directory)) {
+            state = self.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Flips the bits of `mask` in one byte of a file, as a disk does that rots: nothing else tells of it.
@@ -578,6 +602,7 @@ impl MemoryFile {
 
 impl File for MemoryFile {
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        self.disk.wait_for_reads(&self.path);
         lock(&self.disk.0).check(&self.path)?;
         let content = lock(&self.content);
         let rest = content.bytes.get(as_position(position)?..).unwrap_or_default();

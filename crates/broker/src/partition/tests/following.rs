@@ -50,6 +50,7 @@ impl Pair {
                 log_start_offset: position.log_start_offset,
             }),
             at_follower: false,
+            may_defer: false,
         };
         let (now, wall) = (self.leader.clock.now(), self.leader.clock.timestamp());
         let mut effects = Effects::default();
@@ -159,6 +160,7 @@ impl World {
             last_fetched_epoch: None,
             replica: None,
             at_follower: true,
+            may_defer: false,
         };
         let (now, wall) = (self.clock.now(), self.clock.timestamp());
         self.partition().read(now, wall, &read, None, &mut Effects::default()).unwrap()
@@ -444,6 +446,7 @@ fn fetch_in_session(world: &World, watcher: &Arc<Watcher>, from: Offset) -> bool
             log_start_offset: Offset(0),
         }),
         at_follower: false,
+        may_defer: false,
     };
     watcher.take_ready(&mut Vec::new());
     let mut effects = Effects::default();
