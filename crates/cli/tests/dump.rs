@@ -116,11 +116,13 @@ fn batches_and_records_are_what_kafka_says() {
         assert_eq!(plain.len(), theirs.len(), "{place}");
         for (ours, theirs) in plain.iter().zip(theirs) {
             assert_eq!(ours["offset"], theirs["offset"], "{place}");
-            if ours["timestamp"] != Value::Null {
-                assert_eq!(ours["timestamp"], theirs["timestamp"], "{place}");
-            }
-            for field in ["key", "value"] {
-                if ours[field].is_string() && theirs[field].is_string() {
+            // Of some directories Kafka was asked for offsets alone.
+            for field in ["timestamp", "key", "value"] {
+                let is_comparable = match field {
+                    "timestamp" => ours[field].is_number() && theirs[field].is_number(),
+                    _ => ours[field].is_string() && theirs[field].is_string(),
+                };
+                if is_comparable {
                     assert_eq!(ours[field], theirs[field], "{place}");
                 }
             }
