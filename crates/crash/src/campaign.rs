@@ -283,7 +283,9 @@ fn try_one(
         }
         for path in files.keys().chain(files_again.keys()).chain(at_last.keys()) {
             let versions = [&files, &files_again, &at_last].map(|files| files.get(path));
-            let is_hint = [".index", ".timeindex", ".snapshot"].iter().any(|e| path.ends_with(e));
+            let is_hint = [".index", ".timeindex", ".snapshot", ".checksums"]
+                .iter()
+                .any(|e| path.ends_with(e));
             if versions[0] != versions[1] && !is_hint || versions[1] != versions[2] {
                 let lengths = versions.map(|bytes| bytes.map(Vec::len));
                 return Err(format!("recovered three times {path} has {lengths:?} bytes"));

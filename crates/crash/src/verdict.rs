@@ -66,7 +66,18 @@ impl FoundLog {
             found
         });
         let producers = producers.collect();
-        Self { epochs: Vec::new(), latest_epoch: None, producers, ..self.clone() }
+        // Of a transaction whose records are all below a reader may be told or not.
+        let ended = Producers::of(known.lineage.iter().map(AsRef::as_ref)).aborted;
+        let is_readable = |one: &Aborted| {
+            self.batches.iter().any(|batch| batch.base >= start && one.holds(batch))
+        };
+        let is_of = |one: &Aborted, told: &(i64, i64)| {
+            one.producer == told.0 && (told.1..one.marker).contains(&one.first.max(told.1))
+        };
+        let matters =
+            |told: &&(i64, i64)| ended.iter().any(|one| is_of(one, told) && is_readable(one));
+        let aborted = self.aborted.iter().filter(matters).copied().collect();
+        Self { epochs: Vec::new(), latest_epoch: None, producers, aborted, ..self.clone() }
     }
 }
 

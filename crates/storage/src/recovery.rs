@@ -380,12 +380,18 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
         }
         Err(error) => return Err(error),
     };
-    let has_epochs = epochs.latest().is_some();
+    let mut has_epochs = epochs.latest().is_some();
     if !request.clean {
         // What the file says of batches that were not synced may be of others, which were cut off.
         epochs.truncate_from_end(request.recovery_point);
     }
     let mut producers = Producers { snapshots: listing.snapshots.clone(), ..Default::default() };
+    if let Some((&first, _)) = listing.segments.first_key_value() {
+        // What came between these and the first segment is gone: transactions that ended there would be open for ever.
+        for &offset in listing.snapshots.range(..first) {
+            producers.remove_snapshot(directory, offset)?;
+        }
+    }
     let mut segments = Vec::with_capacity(listing.segments.len());
     let mut recovered_any = false;
     let bases = listing.segments.keys().copied().collect::<Vec<_>>();
@@ -401,9 +407,12 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
         }
         let later = bases.get(at + 1..).unwrap_or_default();
         let flushed = if is_unclean { Flushed::Later } else { Flushed::Before };
+        let known_epochs = (flushed == Flushed::Before).then(|| epochs.clone());
         let recovered =
             recover(request, &mut epochs, &mut producers, &segments, base, later, flushed)?;
         recovered_any = true;
+        // It came back from below the log start, maybe without those after it: of their epochs the file tells nothing.
+        has_epochs &= known_epochs.is_none_or(|known| known == epochs);
         let Recovered { segment, end, cut } = recovered;
         segments.push(segment);
         let Some(&next) = next_base else { continue };
@@ -777,8 +786,9 @@ fn end_of(
     unreachable!("the second attempt returns or panics")
 }
 
-/// Finds the epochs in all batches.
+/// Finds the epochs in all batches; the latest may have none yet.
 fn derive_epochs(epochs: &mut LeaderEpochs, segments: &[Segment]) -> Result<(), LogError> {
+    let latest = epochs.entries().last().copied();
     epochs.clear();
     for segment in segments.iter().filter(|segment| segment.size > 0) {
         let mut scanner = Scanner::whole(&segment.files, 0, segment.size)?;
@@ -794,6 +804,11 @@ fn derive_epochs(epochs: &mut LeaderEpochs, segments: &[Segment]) -> Result<(), 
                 None => epochs.clear(),
             }
         }
+    }
+    if let Some((epoch, start)) = latest
+        && epochs.latest().is_some_and(|derived| epoch > derived)
+    {
+        epochs.assign(epoch, start);
     }
     Ok(())
 }

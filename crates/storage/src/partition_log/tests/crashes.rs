@@ -308,3 +308,63 @@ fn an_index_that_did_not_fit_on_the_disk_is_not_believed_to_be_empty() {
         }
     }
 }
+
+/// What was seen: retention had removed two segments, but of the snapshot between them the old name was left. A
+/// transaction that had ended in the second was open for ever.
+#[test]
+fn a_snapshot_without_the_segments_after_it_is_not_believed() {
+    let disk = MemoryDisk::new();
+    let broker = Broker::start(&disk);
+    let mut log = broker.create(small());
+    let large = "x".repeat(LARGE);
+    append(&mut log, transactional((7, 0, 0), &["begun"]));
+    append(&mut log, batch(&[&large], None));
+    end(&mut log, (7, 0), false).unwrap();
+    let ended_in = log.segments.last().unwrap().base;
+    append(&mut log, batch(&[&large], None));
+    let end = log.log_end_offset();
+    log.set_high_watermark(end);
+    flush(&mut log);
+    broker.directories.write_checkpoints();
+    broker.directories.write_high_watermarks();
+    let last = log.segments.last().unwrap().base;
+    for (path, _) in disk.files() {
+        let name = path.file_stem().and_then(|name| name.to_str()?.parse::<i64>().ok());
+        let is_snapshot = path.extension().is_some_and(|extension| extension == "snapshot");
+        let is_left = name == Some(if is_snapshot { ended_in.0 } else { last.0 });
+        if name.is_some() && !is_left {
+            disk.remove_file(&path).unwrap();
+        }
+    }
+    let log = Broker::start(&disk.copy()).open(small());
+    assert_eq!(log.log_start_offset(), last);
+    assert!(!log.has_open_transaction(ProducerId(7)));
+    assert_eq!(log.last_stable_offset(), end);
+}
+
+/// What was seen: the log start was raised, and a crash took that back. A segment from below it had lost an index and was
+/// read; its epoch was taken for that of everything up to where the log had started.
+#[test]
+fn an_epoch_does_not_spread_over_segments_that_were_below_the_log_start() {
+    let disk = MemoryDisk::new();
+    let broker = Broker::start(&disk);
+    let mut log = broker.create(small());
+    let large = "x".repeat(LARGE);
+    for epoch in [0, 0, 1, 1, 2, 2] {
+        let request = request_in(LeaderEpoch(epoch), batch(&[&large], None), AppendOrigin::Client);
+        let Reserved::Pending(pending) = log.reserve(request).unwrap() else { panic!("it is new") };
+        let outcome = pending.write();
+        log.publish(pending, &outcome).unwrap();
+    }
+    log.set_high_watermark(log.log_end_offset());
+    log.delete_records_before(Offset(4)).unwrap();
+    flush(&mut log);
+    broker.directories.write_checkpoints();
+    let first = log.segments[0].base;
+    disk.remove_file(&Path::new("/data/t-0").join(format!("{:020}.index", first.0))).unwrap();
+    disk.remove_file(Path::new("/data/log-start-offset-checkpoint")).unwrap();
+    let log = Broker::start(&disk.copy()).open(small());
+    assert_eq!(log.log_start_offset(), Offset(0));
+    let epochs = (0..6).map(|offset| log.epoch_for_offset(Offset(offset)).map(|epoch| epoch.0));
+    assert_eq!(epochs.collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2].map(Some));
+}
