@@ -310,10 +310,16 @@ impl Partitions {
             copies.remove(&partition.topic_partition())
         };
         let now = self.environment.clock.timestamp();
-        if let Some(copy) =
-            copy.and_then(|copy| reopen(copy, &partition.topic.settings.load(), now))
-        {
+        let copy = copy.and_then(|copy| reopen(copy, &partition.topic.settings.load(), now));
+        let Some(copy) = copy else { return };
+        if copy.topic_id() == partition.topic.id() {
             self.environment.mover.ask(partition.resume_move(copy));
+            return;
+        }
+        info!(%partition, "the copy of a deleted topic's log is deleted");
+        let now = self.environment.clock.now();
+        if let Err(error) = self.environment.logs.delete(copy, Duration::ZERO, now) {
+            info!(%partition, %error, "the copy cannot be deleted");
         }
     }
 

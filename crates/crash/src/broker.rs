@@ -11,7 +11,8 @@ use protocol::records::{EndTransaction, RecordBatchBuilder};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use storage::{AppendOrigin, AppendRecords, AppendRequest, ClosedLog, LogDirectories};
+use std::time::Duration;
+use storage::{AppendError, AppendOrigin, AppendRecords, AppendRequest, ClosedLog, LogDirectories};
 use storage::{LogDirectoriesConfig, LogRead, PartitionLog, ReadRequest, Reserved, Verification};
 
 /// The wall clock stands still: nothing is to expire but by the workload's will.
@@ -23,7 +24,7 @@ pub(crate) fn start(
     seed: u64,
 ) -> Result<(LogDirectories, Vec<ClosedLog>), String> {
     let config = LogDirectoriesConfig {
-        paths: vec![PathBuf::from("/data")],
+        paths: vec![PathBuf::from("/data"), PathBuf::from("/more")],
         broker_id: BrokerId(1),
         max_open_files: 6,
         tail_cache_bytes: 1000,
@@ -162,6 +163,69 @@ pub(crate) fn placed(bytes: &Bytes, offset: i64, epoch: i32, origin: AppendOrigi
 /// An append by a follower.
 pub(crate) fn as_follower(bytes: Bytes) -> AppendRequest {
     AppendRequest { records: AppendRecords::Replicate(bytes), now: NOW }
+}
+
+/// Copies the next piece of a log that moves to another directory, as the broker's mover does; whether the copy has
+/// caught up.
+pub(crate) fn copy_step(log: &PartitionLog, copy: &mut PartitionLog) -> Result<bool, String> {
+    let (start, end) = (log.log_start_offset(), log.log_end_offset());
+    let cut = match copy.log_end_offset() {
+        at if at < start => copy.truncate_fully_and_start_at(start, NOW),
+        at if at > end => copy.truncate_to(end, NOW),
+        _ => Ok(()),
+    };
+    cut.map_err(|error| error.to_string())?;
+    if copy.log_end_offset() == end {
+        return Ok(true);
+    }
+    let request = ReadRequest {
+        offset: copy.log_end_offset(),
+        max_bytes: 1000,
+        min_one_message: true,
+        upper_bound: end,
+        want_aborted: false,
+    };
+    let read = log.read(request).map_err(|error| format!("cannot be copied: {error}"))?;
+    let records = bytes_of(&read)?;
+    let appended = match copy.reserve(as_follower(records.clone())) {
+        // The log begins within a batch.
+        Err(AppendError::UnexpectedOffset { first, last, log_end_offset })
+            if copy.log_start_offset() == log_end_offset
+                && (first..=last).contains(&log_end_offset) =>
+        {
+            copy.truncate_fully_and_start_at(first, NOW).map_err(|error| error.to_string())?;
+            copy.reserve(as_follower(records))
+        }
+        other => other,
+    };
+    if let Reserved::Pending(append) = appended.map_err(|error| error.to_string())? {
+        let outcome = append.write();
+        copy.publish(append, &outcome).map_err(|error| error.to_string())?;
+    }
+    Ok(false)
+}
+
+/// Lets a copy that has caught up take the place of its log.
+pub(crate) fn take_place(
+    directories: &LogDirectories,
+    log: PartitionLog,
+    mut copy: PartitionLog,
+    now: Instant,
+) -> Result<PartitionLog, String> {
+    flush(&mut copy)?;
+    let (delay, epoch, end) = (Duration::from_millis(20), log.latest_epoch(), log.log_end_offset());
+    let moved = directories.promote(log, copy, delay, now);
+    let mut moved = moved.map_err(|error| error.to_string())?;
+    if let Some(epoch) = epoch.filter(|&epoch| moved.latest_epoch() < Some(epoch)) {
+        moved.assign_epoch(epoch, end).map_err(|error| error.to_string())?;
+    }
+    Ok(moved)
+}
+
+pub(crate) fn flush(log: &mut PartitionLog) -> Result<(), String> {
+    let Some(work) = log.begin_flush() else { return Ok(()) };
+    let outcome = work.run();
+    log.finish_flush(work, outcome).map_err(|error| error.to_string())
 }
 
 /// Sends a stored batch again, as its producer would; nothing is written. What the log takes it for.

@@ -257,16 +257,18 @@ fn try_one(
     };
     let recover = |tree: Tree, boot: u64| {
         let disk = RecordingDisk::new(tree, boot);
-        verdict::recover(&disk, before, after).map(|(found, logs)| (found, logs, disk))
+        verdict::recover(&disk, before, after).map(|started| (started, disk))
     };
     *recoveries += 3;
-    let (found, logs, disk) = recover(image.clone(), boot)?;
-    drop(logs);
+    let (first, disk) = recover(image.clone(), boot)?;
+    let found = first.found.clone();
     verdict::judge(&found, before, after, end)?;
 
     let at = |what: &'static str| move |error: String| format!("{what}: {error}");
-    let recovered = disk.tree();
-    let (again, logs, second) = recover(recovered.clone(), boot).map_err(at("the second time"))?;
+    let (recovered, operations) = (disk.tree(), disk.operations());
+    first.finish_moves(before, after, end)?;
+    let (again, second) = recover(recovered.clone(), boot).map_err(at("the second time"))?;
+    let (again, logs) = (again.found, again.logs);
     // A clean stop is one only once.
     if let Some(difference) = again.differs(&found, before, after) {
         return Err(format!("recovered twice it differs: {difference}"));
@@ -276,9 +278,9 @@ fn try_one(
         // The log may end below its recovery point, which is lowered then: the second time indexes and snapshots
         // of one segment more are made anew. That is the end of it.
         *recoveries += 1;
-        let (third, _, disk) = recover(second.tree(), boot).map_err(at("the third time"))?;
+        let (third, disk) = recover(second.tree(), boot).map_err(at("the third time"))?;
         let at_last = disk.tree().files();
-        if let Some(difference) = third.differs(&again, before, after) {
+        if let Some(difference) = third.found.differs(&again, before, after) {
             return Err(format!("recovered three times it differs: {difference}"));
         }
         for path in files.keys().chain(files_again.keys()).chain(at_last.keys()) {
@@ -295,20 +297,19 @@ fn try_one(
     verdict::judge_retries(logs, &found, before, after)?;
 
     // A crash during recovery.
-    let operations = disk.operations();
     let dice = Dice::new(crash.power_cut.unwrap_or(crash.operations as u64) ^ 0xacc1d);
     let mut tracker = Tracker::new(&image);
     let count = dice.below(operations.len() + 1);
     operations[..count].iter().for_each(|operation| tracker.apply(operation));
-    let (again, ..) = recover(tracker.killed(), boot).map_err(at("killed during recovery"))?;
-    if let Some(difference) = again.differs(&found, before, after) {
+    let (again, _) = recover(tracker.killed(), boot).map_err(at("killed during recovery"))?;
+    if let Some(difference) = again.found.differs(&found, before, after) {
         return Err(format!("killed during recovery: {difference}"));
     }
     if end == End::PowerCut {
         *recoveries += 1;
         let image = tracker.power_cut(dice.seed());
-        let (again, ..) = recover(image, boot + 1).map_err(at("power cut during recovery"))?;
-        verdict::judge(&again.without_the_stop(), before, after, end)
+        let (again, _) = recover(image, boot + 1).map_err(at("power cut during recovery"))?;
+        verdict::judge(&again.found.without_the_stop(), before, after, end)
             .map_err(at("power cut during recovery"))?;
     }
     Ok(())

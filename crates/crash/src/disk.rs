@@ -1,7 +1,7 @@
 //! A disk in memory that records what is done to it, and can leave out one kind of operation to show that
 //! it matters, or fail one.
 
-use crate::tree::{Id, Node, Operation, ROOT, Tree};
+use crate::tree::{Id, Node, Operation, Tree};
 use model::Timestamp;
 use platform::disk::{File, Lock, Metadata, OpenOptions, Space};
 use platform::{Disk, disk};
@@ -139,9 +139,9 @@ impl RecordingDisk {
         self.lock().left_out = label;
     }
 
-    /// Names the step that the next operations belong to.
-    pub(crate) fn set_phase(&self, phase: &'static str) {
-        self.lock().phase = phase;
+    /// Names the step that the next operations belong to; returns the one before.
+    pub(crate) fn set_phase(&self, phase: &'static str) -> &'static str {
+        std::mem::replace(&mut self.lock().phase, phase)
     }
 
     /// Makes the `nth` change or request from now on (counted from 0) fail.
@@ -516,12 +516,4 @@ impl File for RecordingFile {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-}
-
-/// The directory above the log directories.
-pub(crate) fn empty_tree() -> Tree {
-    let mut tree = Tree::default();
-    let (name, id) = ("data".to_owned(), tree.next_id());
-    tree.apply(&Operation::Create { directory: ROOT, name, id, is_directory: true });
-    tree
 }

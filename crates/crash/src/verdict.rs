@@ -2,11 +2,11 @@
 
 use crate::broker::{self, NOW};
 use crate::disk::RecordingDisk;
-use crate::facts::{Aborted, BatchFact, Facts, LogFacts, Producers};
-use model::{LeaderEpoch, Offset, Timestamp, TopicId, TopicPartition};
+use crate::facts::{Aborted, BatchFact, Facts, LogFacts, Policy, Producers};
+use model::{Instant, LeaderEpoch, Offset, Timestamp, TopicId, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use storage::{PartitionLog, ProducerDescription};
+use storage::{ClosedLog, LogDirectories, PartitionLog, ProducerDescription};
 
 /// How a life ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,13 +111,7 @@ impl Found {
             };
             let (log, again) = (log.certain(known), self.logs[name].certain(known));
             if log != again {
-                let (a, b) = (format!("{log:?}"), format!("{again:?}"));
-                let at = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-                let part = |text: &str| {
-                    let range = at.saturating_sub(60)..text.len().min(at + 60);
-                    String::from_utf8_lossy(&text.as_bytes()[range]).into_owned()
-                };
-                return Some(format!("{name}: {:?} and {:?}", part(&a), part(&b)));
+                return Some(format!("{name}: {}", difference(&log, &again)));
             }
         }
         None
@@ -134,37 +128,109 @@ impl Found {
     }
 }
 
+/// A broker that was started on what a crash left, with every log open.
+pub(crate) struct Started {
+    pub(crate) found: Found,
+    pub(crate) logs: BTreeMap<TopicPartition, PartitionLog>,
+    /// Copies on their way to another directory.
+    copies: Vec<PartitionLog>,
+    directories: LogDirectories,
+}
+
 /// Starts on the disk and opens every log.
 pub(crate) fn recover(
     disk: &RecordingDisk,
     before: &Facts,
     after: &Facts,
-) -> Result<(Found, BTreeMap<TopicPartition, PartitionLog>), String> {
+) -> Result<Started, String> {
     disk.set_phase("recovery");
     let (directories, closed) = broker::start(disk, 1)?;
+    let (copies, closed): (Vec<_>, Vec<_>) = closed.into_iter().partition(ClosedLog::is_future);
     let mut logs = BTreeMap::new();
     let mut found = BTreeMap::new();
     let mut needs_recovery = false;
+    let open = |log: ClosedLog, config| {
+        let name = log.topic_partition().clone();
+        let opened = log.open(Arc::new(config), NOW);
+        opened.map_err(|(_, error)| format!("{name} cannot be opened: {error}"))
+    };
     for log in closed {
         let name = log.topic_partition().clone();
         let known = after.logs.get(&name).or_else(|| before.logs.get(&name));
         let known = known.ok_or_else(|| format!("{name} was deleted and is there"))?;
         needs_recovery |= log.needs_recovery();
-        let config = Arc::new(known.policy.config());
-        let log = log
-            .open(config, NOW)
-            .map_err(|(_, error)| format!("{name} cannot be opened: {error}"))?;
+        let log = open(log, known.policy.config())?;
         let described = describe(&log).map_err(|error| format!("{name}: {error}"))?;
         found.insert(name.clone(), described);
         logs.insert(name, log);
     }
+    let copies = copies.into_iter().map(|copy| {
+        let name = copy.topic_partition();
+        let known = after.logs.get(name).or_else(|| before.logs.get(name));
+        let policy = known.map_or(Policy::Delete, |known| known.policy);
+        open(copy, policy.config()).map_err(|error| format!("the copy of {error}"))
+    });
+    let copies = copies.collect::<Result<Vec<_>, _>>()?;
     let found = Found {
         logs: found,
         needs_recovery,
         may_lack_records: directories.may_lack_records(),
         cluster_id: directories.cluster_id().map(str::to_owned),
     };
-    Ok((found, logs))
+    Ok(Started { found, logs, copies, directories })
+}
+
+impl Started {
+    /// Goes on with the moves that the crash interrupted, to their end: in the other directory the logs are judged
+    /// again.
+    pub(crate) fn finish_moves(
+        self,
+        before: &Facts,
+        after: &Facts,
+        end: End,
+    ) -> Result<(), String> {
+        let Self { found, mut logs, copies, directories } = self;
+        for mut copy in copies {
+            let name = copy.topic_partition().clone();
+            let Some(log) = logs.remove(&name) else { continue };
+            if log.topic_id() != copy.topic_id() {
+                continue;
+            }
+            let failed = |error: String| format!("{name}, moved: {error}");
+            copy.agree_with(&log, NOW).map_err(|error| failed(error.to_string()))?;
+            let mut last = None;
+            while !broker::copy_step(&log, &mut copy).map_err(failed)?
+                && last != Some(copy.log_end_offset())
+            {
+                last = Some(copy.log_end_offset());
+            }
+            if copy.log_end_offset() < log.log_end_offset() {
+                // It ends with a gap.
+                continue;
+            }
+            let moved = broker::take_place(&directories, log, copy, Instant::default());
+            let moved = describe(&moved.map_err(failed)?).map_err(failed)?;
+            let was = &found.logs[&name];
+            if moved.end != was.end {
+                return Err(failed(format!("it ends at {}, not at {}", moved.end, was.end)));
+            }
+            if !has_holes(&name, was, before, after) {
+                judge_log(&name, &moved, before, after, end).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the descriptions of two logs begin to differ.
+fn difference(a: &FoundLog, b: &FoundLog) -> String {
+    let (a, b) = (format!("{a:?}"), format!("{b:?}"));
+    let at = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let part = |text: &str| {
+        let range = at.saturating_sub(60)..text.len().min(at + 60);
+        String::from_utf8_lossy(&text.as_bytes()[range]).into_owned()
+    };
+    format!("{:?} and {:?}", part(&a), part(&b))
 }
 
 fn describe(log: &PartitionLog) -> Result<FoundLog, String> {

@@ -2,7 +2,7 @@
 
 use crate::broker::{self, Entry, NOW};
 use crate::dice::Dice;
-use crate::disk::{Label, RecordingDisk, empty_tree};
+use crate::disk::{Label, RecordingDisk};
 use crate::facts::{Facts, LogFacts, Policy, ProducerFacts, Producers};
 use crate::image::Tracker;
 use crate::tree::{Operation, Tree};
@@ -73,12 +73,21 @@ enum Slot {
     Closed(ClosedLog),
 }
 
+#[derive(Debug)]
+struct MovingCopy {
+    log: Slot,
+    /// It was not compared with its original since that was cut, or since the start.
+    is_left: bool,
+}
+
 /// A broker under way.
 struct World {
     dice: Dice,
     disk: RecordingDisk,
     directories: Option<LogDirectories>,
     logs: BTreeMap<TopicPartition, Slot>,
+    /// Of logs that move to the other directory.
+    copies: BTreeMap<TopicPartition, MovingCopy>,
     facts: BTreeMap<TopicPartition, Arc<LogFacts>>,
     history: Vec<Facts>,
     is_closed: bool,
@@ -96,7 +105,7 @@ struct World {
 #[must_use]
 pub fn live(seed: u64, generations: usize, left_out: Option<Label>) -> Vec<Life> {
     let mut lives = Vec::<Life>::new();
-    let mut world = World::new(Dice::new(seed), RecordingDisk::new(empty_tree(), 0));
+    let mut world = World::new(Dice::new(seed), RecordingDisk::new(Tree::default(), 0));
     for generation in 0..generations {
         world.disk.leave_out(left_out);
         let base = world.disk.tree();
@@ -141,6 +150,7 @@ impl World {
             disk,
             directories: None,
             logs: BTreeMap::new(),
+            copies: BTreeMap::new(),
             facts: BTreeMap::new(),
             history: Vec::new(),
             is_closed: false,
@@ -157,13 +167,14 @@ impl World {
     fn reborn(&mut self, life: &Life, count: usize, tree: Tree) -> Reborn {
         self.directories = None;
         self.logs.clear();
+        self.copies.clear();
         let (before, after) = life.around(count);
         let probe = RecordingDisk::new(tree.clone(), life.boot + 1);
         let mut facts = BTreeMap::new();
-        let Ok((found, _)) = verdict::recover(&probe, before, after) else {
+        let Ok(started) = verdict::recover(&probe, before, after) else {
             return Reborn::Unknown;
         };
-        for (name, log) in found.logs {
+        for (name, log) in started.found.logs {
             if verdict::has_holes(&name, &log, before, after) {
                 return Reborn::WithHoles;
             }
@@ -220,8 +231,16 @@ impl World {
         }
         self.directories = Some(directories);
         self.logs.clear();
+        self.copies.clear();
         for log in closed {
-            self.logs.insert(log.topic_partition().clone(), Slot::Closed(log));
+            let name = log.topic_partition().clone();
+            match log.is_future() {
+                true => {
+                    let copy = MovingCopy { log: Slot::Closed(log), is_left: true };
+                    self.copies.insert(name, copy);
+                }
+                false => drop(self.logs.insert(name, Slot::Closed(log))),
+            }
         }
         self.note("start");
         let claimed = self.directories().set_cluster_id("cluster");
@@ -263,6 +282,7 @@ impl World {
             self.facts.insert(name.clone(), Arc::new(known));
             self.logs.insert(name.clone(), Slot::Open(Box::new(log)));
             self.note("open");
+            self.compare_copy(name)?;
         }
         match self.logs.get_mut(name) {
             Some(Slot::Open(log)) => Ok(log),
@@ -305,8 +325,103 @@ impl World {
             60..=67 => self.replicate(&name),
             68..=70 => self.replicate_legacy(&name),
             71..=78 => self.transact(&name),
+            79..=85 => self.relocate(&name),
             _ => self.produce(&name),
         }
+    }
+
+    // ---- moves to the other directory ----
+
+    /// What an earlier start left of a copy must agree with its log before that changes.
+    fn compare_copy(&mut self, name: &TopicPartition) -> Result<(), String> {
+        let Some(copy) = self.copies.get(name).filter(|copy| copy.is_left) else { return Ok(()) };
+        let is_closed = matches!(copy.log, Slot::Closed(_));
+        let phase = self.disk.set_phase("move");
+        if is_closed {
+            let Some(MovingCopy { log: Slot::Closed(closed), .. }) = self.copies.remove(name)
+            else {
+                unreachable!("just seen")
+            };
+            let config = Arc::new(self.facts[name].policy.config());
+            let opened = closed.open(config, NOW);
+            let copy = opened.map_err(|(_, error)| format!("the copy of {name}: {error}"))?;
+            let copy = MovingCopy { log: Slot::Open(Box::new(copy)), is_left: true };
+            self.copies.insert(name.clone(), copy);
+        }
+        let (Some(MovingCopy { log: Slot::Open(copy), is_left }), Some(Slot::Open(log))) =
+            (self.copies.get_mut(name), self.logs.get(name))
+        else {
+            return Ok(());
+        };
+        if copy.topic_id() == log.topic_id() {
+            copy.agree_with(log, NOW).map_err(|error| error.to_string())?;
+            if copy.log_end_offset() > log.log_end_offset() {
+                let end = log.log_end_offset();
+                copy.truncate_to(end, NOW).map_err(|error| error.to_string())?;
+            }
+            *is_left = false;
+        } else {
+            self.delete_copy(name)?;
+        }
+        self.disk.set_phase(phase);
+        self.note("compare");
+        Ok(())
+    }
+
+    fn delete_copy(&mut self, name: &TopicPartition) -> Result<(), String> {
+        let Some(copy) = self.copies.remove(name) else { return Ok(()) };
+        let now = self.now();
+        let outcome = match copy.log {
+            Slot::Open(log) => self.directories().delete(*log, Duration::ZERO, now),
+            Slot::Closed(log) => self.directories().delete_closed(log, Duration::ZERO, now),
+        };
+        outcome.map_err(|error| error.to_string())
+    }
+
+    /// Begins to move a log to the other directory, goes on with it, or ends it.
+    fn relocate(&mut self, name: &TopicPartition) -> Result<(), String> {
+        self.open(name)?;
+        self.compare_copy(name)?;
+        self.disk.set_phase("move");
+        if !self.copies.contains_key(name) {
+            let here = Arc::clone(self.open_log(name).directory());
+            let (id, config) = (self.facts[name].id, Arc::new(self.facts[name].policy.config()));
+            let mut all = self.directories().directories().iter();
+            let other = all.find(|other| !Arc::ptr_eq(other, &here)).expect("two directories");
+            let copy = self.directories().create_future(name.clone(), Some(id), config, other, NOW);
+            let copy = Slot::Open(Box::new(copy.map_err(|error| error.to_string())?));
+            self.copies.insert(name.clone(), MovingCopy { log: copy, is_left: false });
+            self.note("move");
+            return Ok(());
+        }
+        let steps = 1 + self.dice.below(5);
+        let (Some(MovingCopy { log: Slot::Open(copy), .. }), Some(Slot::Open(log))) =
+            (self.copies.get_mut(name), self.logs.get(name))
+        else {
+            unreachable!("both are open")
+        };
+        let mut has_caught_up = false;
+        for _ in 0..steps {
+            has_caught_up = broker::copy_step(log, copy)?;
+        }
+        self.note("move");
+        if !has_caught_up {
+            return Ok(());
+        }
+        let (Some(MovingCopy { log: Slot::Open(copy), .. }), Some(Slot::Open(log))) =
+            (self.copies.remove(name), self.logs.remove(name))
+        else {
+            unreachable!("both are open")
+        };
+        let moved = broker::take_place(self.directories(), *log, *copy, self.now())?;
+        let durable = moved.durable_offset().0;
+        self.logs.insert(name.clone(), Slot::Open(Box::new(moved)));
+        self.change(name, |known| {
+            known.durable = durable;
+            known.is_durable = true;
+        });
+        self.note("promotion");
+        Ok(())
     }
 
     fn create(&mut self) -> Result<(), String> {
@@ -338,6 +453,8 @@ impl World {
         outcome.map_err(|error| error.to_string())?;
         self.facts.remove(name);
         self.note("delete");
+        self.delete_copy(name)?;
+        self.note("delete");
         Ok(())
     }
 
@@ -347,6 +464,10 @@ impl World {
         let Some(Slot::Open(log)) = self.logs.remove(name) else { unreachable!() };
         let closed = log.close().map_err(|(_, error)| error.to_string())?;
         self.logs.insert(name.clone(), Slot::Closed(closed));
+        if let Some(copy) = self.copies.get_mut(name) {
+            // Its end may be lower when it is opened again, after a gap.
+            copy.is_left = true;
+        }
         self.note("close");
         Ok(())
     }
@@ -360,6 +481,18 @@ impl World {
             self.close_one(name)?;
         }
         self.disk.set_phase("stop");
+        for copy in std::mem::take(&mut self.copies).into_values() {
+            match copy.log {
+                Slot::Open(log) => drop(log.close().map_err(|(_, error)| error.to_string())?),
+                // Nobody has used it since the start.
+                Slot::Closed(log) => {
+                    let policy = self.facts.get(log.topic_partition()).map(|known| known.policy);
+                    let config = policy.unwrap_or(Policy::Delete).config();
+                    let (_, outcome) = log.recover(Arc::new(config), NOW);
+                    outcome.map_err(|error| error.to_string())?;
+                }
+            }
+        }
         self.directories().close(Some(3));
         for name in &names {
             self.change(name, |known| {
@@ -405,12 +538,14 @@ impl World {
         self.disk.set_phase("checkpoint");
         self.directories().write_checkpoints();
         self.directories().write_high_watermarks();
-        let written = self.disk.tree().files().remove("/data/log-start-offset-checkpoint");
-        let written = String::from_utf8(written.unwrap_or_default()).map_err(|e| e.to_string())?;
+        let files = self.disk.tree().files();
         for (name, slot) in &self.logs {
             let Slot::Open(log) = slot else { continue };
             let mut known = LogFacts::clone(&self.facts[name]);
             // Where the first segment starts is not written.
+            let path = log.directory().path().join("log-start-offset-checkpoint");
+            let written = files.get(path.to_str().unwrap_or_default());
+            let written = String::from_utf8_lossy(written.map_or(&[][..], Vec::as_slice));
             let (TopicPartition { topic, partition }, start) = (name, log.log_start_offset());
             if written.lines().any(|line| line == format!("{topic} {partition} {start}")) {
                 known.durable_start = start.0;
@@ -479,7 +614,10 @@ impl World {
             self.change(name, |known| known.cut(end));
         }
         self.note("truncate");
-        Ok(())
+        // What comes instead of what a copy has is of another epoch: the leader's.
+        let Some(copy) = self.copies.get_mut(name) else { return Ok(()) };
+        copy.is_left = true;
+        self.lead(name)
     }
 
     fn start_anew(&mut self, name: &TopicPartition) -> Result<(), String> {
@@ -497,12 +635,16 @@ impl World {
             known.durable = known.durable.min(offset);
             known.compacted_to = 0;
         });
+        if let Some(copy) = self.copies.get_mut(name) {
+            copy.is_left = true;
+        }
         self.note("start anew");
         Ok(())
     }
 
     fn compact(&mut self, name: &TopicPartition) -> Result<(), String> {
-        if !self.facts[name].policy.is_compact() {
+        // Nothing is compacted while it moves.
+        if !self.facts[name].policy.is_compact() || self.copies.contains_key(name) {
             return Ok(());
         }
         self.flush(name)?;

@@ -34,6 +34,7 @@ mod leader_epochs;
 mod log_config;
 mod log_directories;
 mod meta_properties;
+mod moves;
 mod offset_index;
 mod partition_log;
 mod partition_metadata;

@@ -17,6 +17,7 @@ use crate::flush::FlushWork;
 use crate::headroom::{Headroom, Shortage};
 use crate::log_config::LogConfig;
 use crate::meta_properties::MetaProperties;
+use crate::moves::{self, Moves, Role, Side};
 use crate::partition_log::{ClosedLog, PartitionLog};
 use crate::registry::{LogEntry, Stopped};
 use crate::tail::TailBudget;
@@ -152,6 +153,8 @@ pub struct LogDirectory {
     /// What the high watermark checkpoint names though there is no log of it: they are gone. Their lines stay,
     /// so that the next start knows it too.
     missing: Mutex<BTreeMap<TopicPartition, Offset>>,
+    /// Moves that are about to end, as they are on disk.
+    moves: Mutex<Moves>,
     /// What it remembers of all directories; none until it can be used.
     record: Mutex<Option<Record>>,
     /// What was last written, so that nothing is written twice; also the lock of the files.
@@ -408,6 +411,46 @@ fn remember_each_other(found: &[Found], offline: usize, random: &dyn Random) {
     }
 }
 
+/// Of logs that a crash left in two directories deletes the one that is not gone on with, and forgets all moves. A
+/// directory that fails meanwhile is offline.
+fn settle_moves(found: &mut Vec<Found>, now: Instant) {
+    let sides: Vec<_> =
+        found.iter().map(|f| (f.directory.id(), lock(&f.directory.moves).clone())).collect();
+    let live = |at: usize, name: &TopicPartition| -> Option<Arc<LogEntry>> {
+        let mut logs = found[at].logs.iter();
+        logs.find(|entry| entry.name == *name && !entry.is_future()).cloned()
+    };
+    let mut superseded = Vec::new();
+    for (here, (id, moves)) in sides.iter().enumerate() {
+        for (name, side) in moves {
+            let Some(there) = sides.iter().position(|(other, _)| *other == side.other) else {
+                continue;
+            };
+            let (Some(entry), Some(_)) = (live(here, name), live(there, name)) else { continue };
+            // Who does not note this one has gone on without it.
+            let is_noted = sides[there].1.get(name).is_some_and(|theirs| theirs.other == *id);
+            if here != there && (!is_noted || side.role == Role::Original) {
+                superseded.push((here, entry));
+            }
+        }
+    }
+    for (at, entry) in superseded {
+        let Found { directory, logs, .. } = &mut found[at];
+        let path = directory.path.join(entry.directory_name());
+        // What fails takes the directory offline.
+        if directory.delete_entry(&entry, now).is_ok() {
+            logs.retain(|other| !Arc::ptr_eq(other, &entry));
+            directory.tolerate(directory.write_recovery_points());
+            info!(path = %path.display(), "the log was moved to another directory");
+        }
+    }
+    found.retain(|found| {
+        // Before a log is used that the other one does not follow.
+        found.directory.tolerate(found.directory.forget_moves());
+        !found.directory.is_offline()
+    });
+}
+
 /// All log directories. Shared by reactors, janitor and committer; locks inside are short.
 #[derive(Debug)]
 pub struct LogDirectories {
@@ -477,6 +520,7 @@ impl LogDirectories {
                     settled: Mutex::default(),
                     high_watermarks_moved: AtomicBool::new(true),
                     missing: Mutex::default(),
+                    moves: Mutex::default(),
                     record: Mutex::default(),
                     written: Mutex::default(),
                 })
@@ -505,6 +549,10 @@ impl LogDirectories {
         {
             return Err(StartError::NoneUsable(failure));
         }
+        let boot = shared.disk.boot_id();
+        let may_lack_records = found.iter().any(|found| found.may_lack_records(boot.as_deref()));
+        remember_each_other(&found, directories.len() - found.len(), shared.random.as_ref());
+        settle_moves(&mut found, now);
         let is_clean = found.len() == directories.len() && found.iter().all(|f| f.marker.is_some());
         let epochs = found.iter().map(|found| found.marker.flatten()).collect::<Vec<_>>();
         let previous_broker_epoch = epochs
@@ -512,9 +560,6 @@ impl LogDirectories {
             .copied()
             .flatten()
             .filter(|_| is_clean && epochs.windows(2).all(|pair| pair[0] == pair[1]));
-        let boot = shared.disk.boot_id();
-        let may_lack_records = found.iter().any(|found| found.may_lack_records(boot.as_deref()));
-        remember_each_other(&found, directories.len() - found.len(), shared.random.as_ref());
         let mut logs = Vec::new();
         let mut seen = BTreeMap::<(TopicPartition, bool), PathBuf>::new();
         for Found { directory, logs: entries, .. } in found {
@@ -798,7 +843,23 @@ impl LogDirectories {
         }
     }
 
-    /// Replaces a partition's log by its `-future` copy, which has caught up with it.
+    /// Prepares a promotion: from now on a start that finds the log in both directories knows what to do. May be
+    /// called long before, and in vain.
+    ///
+    /// # Errors
+    /// [`LogError::Disk`]. The log and its copy are as they were.
+    pub fn announce_promotion(
+        &self,
+        original: &LogDirectory,
+        future: &PartitionLog,
+    ) -> Result<(), LogError> {
+        let (name, directory) = (future.topic_partition(), future.directory());
+        let side = |role, other: &LogDirectory| Some(Side { role, other: other.id() });
+        original.note_move(name, side(Role::Original, directory))?;
+        Ok(directory.note_move(name, side(Role::Copy, original))?)
+    }
+
+    /// Replaces a partition's log by its `-future` copy, which has caught up with it and is flushed.
     ///
     /// # Errors
     /// [`LogError::Disk`].
@@ -810,31 +871,33 @@ impl LogDirectories {
         now: Instant,
     ) -> Result<PartitionLog, LogError> {
         assert!(future.is_future() && !current.is_future(), "a future log replaces a live one");
-        future.set_high_watermark(current.high_watermark());
-        // Nothing is compacted while it moves: the copy is compacted as far as its original.
-        future.entry().set_cleaner_offset(current.entry().cleaner_offset());
-        let directory = Arc::clone(future.directory());
+        let (original, directory) =
+            (Arc::clone(current.directory()), Arc::clone(future.directory()));
+        self.announce_promotion(&original, &future)?;
+        future.take_over(&current);
+        // Before the original's checkpoints forget it.
+        directory.tolerate(directory.write_high_watermarks());
+        directory.tolerate(directory.write_log_starts());
+        if future.entry().cleaner_offset().is_some() {
+            directory.tolerate(directory.write_cleaner_offsets());
+        }
+        let name = future.topic_partition().clone();
         let from = directory.path.join(future.entry().directory_name());
-        let to = directory.path.join(future.topic_partition().to_string());
-        self.delete(current, delay, now)?;
-        let renamed = self
-            .shared
-            .disk
-            .rename(&from, &to)
-            .and_then(|()| self.shared.disk.sync_directory(&directory.path));
-        renamed.map_err(DiskError::at("rename", &from))?;
+        let to = directory.path.join(name.to_string());
+        // First: a crash must leave one of them.
+        directory.rename_log(&from, &to)?;
         future.entry().promote();
         future.partition_directory().set_path(&to);
         {
             let mut logs = lock(&directory.logs);
-            if let Some(entry) = logs.future.remove(future.topic_partition()) {
+            if let Some(entry) = logs.future.remove(&name) {
                 logs.live.insert(entry.name.clone(), entry);
             }
         }
-        directory.tolerate(directory.write_high_watermarks());
-        if future.entry().cleaner_offset().is_some() {
-            directory.tolerate(directory.write_cleaner_offsets());
-        }
+        self.delete(current, delay, now)?;
+        // What is left of a note does not matter: there is only one log.
+        directory.tolerate(directory.note_move(&name, None));
+        original.tolerate(original.note_move(&name, None));
         Ok(future)
     }
 
@@ -847,7 +910,7 @@ impl LogDirectories {
         let directory = Arc::clone(log.directory());
         let partition_directory = Arc::clone(log.partition_directory());
         drop(log); // closes its files
-        let doomed = self.delete_entry(&entry, &directory, now + delay)?;
+        let doomed = directory.delete_entry(&entry, now + delay)?;
         partition_directory.set_path(&doomed);
         Ok(())
     }
@@ -863,47 +926,7 @@ impl LogDirectories {
         now: Instant,
     ) -> Result<(), LogError> {
         let ClosedLog { entry, log_directory } = log;
-        self.delete_entry(&entry, &log_directory, now + delay).map(drop)
-    }
-
-    fn delete_entry(
-        &self,
-        entry: &Arc<LogEntry>,
-        directory: &LogDirectory,
-        due: Instant,
-    ) -> Result<PathBuf, LogError> {
-        {
-            let mut logs = lock(&directory.logs);
-            let logs = if entry.is_future() { &mut logs.future } else { &mut logs.live };
-            logs.remove(&entry.name);
-        }
-        directory.unsettle(entry);
-        let from = directory.path.join(entry.directory_name());
-        let doomed = directory_name::for_deletion(&entry.name, self.shared.random.as_ref());
-        let to = directory.path.join(doomed);
-        let renamed = self
-            .shared
-            .disk
-            .rename(&from, &to)
-            .and_then(|()| self.shared.disk.sync_directory(&directory.path));
-        if let Err(source) = renamed {
-            let failure = LogError::Disk(DiskError { action: "rename", path: from, source });
-            directory.disk_failed(&failure);
-            return Err(failure);
-        }
-        self.shared.deletions.push_due(to.clone(), due);
-        directory.high_watermark_moved();
-        // A new log of the same name must not inherit where this one started.
-        if entry.checkpointed_log_start().is_some() {
-            directory.tolerate(directory.write_log_starts());
-        }
-        if entry.recovery_point() > Offset(0) {
-            directory.tolerate(directory.write_recovery_points());
-        }
-        if entry.cleaner_offset().is_some() {
-            directory.tolerate(directory.write_cleaner_offsets());
-        }
-        Ok(to)
+        log_directory.delete_entry(&entry, now + delay).map(drop)
     }
 
     /// Frees a bounded part (at most 4 MiB) of what was deleted. Returns when to call again: `None`
@@ -946,6 +969,74 @@ impl LogDirectories {
 }
 
 impl LogDirectory {
+    /// Gives the log a name that says that it is deleted; its files go from `due` on.
+    fn delete_entry(&self, entry: &LogEntry, due: Instant) -> Result<PathBuf, LogError> {
+        {
+            let mut logs = lock(&self.logs);
+            let logs = if entry.is_future() { &mut logs.future } else { &mut logs.live };
+            logs.remove(&entry.name);
+        }
+        self.unsettle(entry);
+        let from = self.path.join(entry.directory_name());
+        let doomed = directory_name::for_deletion(&entry.name, self.shared.random.as_ref());
+        let to = self.path.join(doomed);
+        if let Err(failure) = self.rename_log(&from, &to) {
+            self.disk_failed(&failure);
+            return Err(failure);
+        }
+        self.shared.deletions.push_due(to.clone(), due);
+        self.high_watermark_moved();
+        // A new log of the same name must not inherit where this one started.
+        if entry.checkpointed_log_start().is_some() {
+            self.tolerate(self.write_log_starts());
+        }
+        if entry.recovery_point() > Offset(0) {
+            self.tolerate(self.write_recovery_points());
+        }
+        if entry.cleaner_offset().is_some() {
+            self.tolerate(self.write_cleaner_offsets());
+        }
+        Ok(to)
+    }
+
+    /// Gives a log's directory another name, durably.
+    fn rename_log(&self, from: &Path, to: &Path) -> Result<(), LogError> {
+        let renamed = self.disk().rename(from, to);
+        let renamed = renamed.and_then(|()| self.disk().sync_directory(&self.path));
+        renamed.map_err(DiskError::at("rename", from)).map_err(LogError::from)
+    }
+
+    /// Its name among the others.
+    fn id(&self) -> String {
+        lock(&self.record).as_ref().map_or_else(String::new, |record| record.id.clone())
+    }
+
+    /// Notes that a partition's log is here and maybe in another directory too, or, without a side, that it is not.
+    fn note_move(&self, name: &TopicPartition, side: Option<Side>) -> Result<(), DiskError> {
+        let mut moves = lock(&self.moves);
+        if moves.get(name) == side.as_ref() {
+            return Ok(());
+        }
+        let mut changed = moves.clone();
+        match side {
+            Some(side) => drop(changed.insert(name.clone(), side)),
+            None => drop(changed.remove(name)),
+        }
+        moves::write(self.disk().as_ref(), &self.path, &changed)?;
+        *moves = changed;
+        Ok(())
+    }
+
+    /// Forgets all moves: none is under way.
+    fn forget_moves(&self) -> Result<(), DiskError> {
+        let mut moves = lock(&self.moves);
+        if !moves.is_empty() {
+            moves::write(self.disk().as_ref(), &self.path, &Moves::new())?;
+            moves.clear();
+        }
+        Ok(())
+    }
+
     /// Writes what the directory remembers of all of them, unless it has that already.
     fn write_record(&self) -> Result<(), DiskError> {
         let Some(record) = lock(&self.record).clone() else { return Ok(()) };
@@ -969,8 +1060,8 @@ impl LogDirectory {
     /// Locks the directory and reads whose it is.
     fn claim(&self, broker_id: BrokerId) -> Result<Result<(), DiskError>, StartError> {
         let disk = self.disk().as_ref();
-        if let Err(source) = disk.create_directories(&self.path) {
-            return Ok(Err(DiskError { action: "create", path: self.path.clone(), source }));
+        if let Err(failure) = self.make(disk) {
+            return Ok(Err(failure));
         }
         let path = self.path.join(LOCK);
         match disk.lock(&path) {
@@ -994,6 +1085,24 @@ impl LogDirectory {
         }
         *lock(&self.meta) = meta;
         Ok(Ok(()))
+    }
+
+    /// Makes the directory if it is not there, with those above it, durably: what will be flushed in it must not be lost
+    /// with its name.
+    fn make(&self, disk: &dyn Disk) -> Result<(), DiskError> {
+        let is_missing = |path: &&Path| {
+            let metadata = disk.metadata(path);
+            metadata.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        let above = self.path.ancestors().filter(|path| !path.as_os_str().is_empty());
+        let missing: Vec<_> = above.take_while(is_missing).collect();
+        disk.create_directories(&self.path).map_err(DiskError::at("create", &self.path))?;
+        for made in missing.into_iter().rev() {
+            let above = made.parent().filter(|above| !above.as_os_str().is_empty());
+            let above = above.unwrap_or(Path::new("."));
+            disk.sync_directory(above).map_err(DiskError::at("sync", above))?;
+        }
+        Ok(())
     }
 
     /// Registers the logs that are there, with what the checkpoints say, and takes the marker away.
@@ -1090,6 +1199,11 @@ impl LogDirectory {
         }
         if stale_cleaner_offsets {
             self.tolerate(self.write_cleaner_offsets());
+        }
+        match moves::read(disk, &self.path) {
+            Ok(moves) => *lock(&self.moves) = moves,
+            Err(LogError::Disk(failure)) => return Ok(Err(failure)),
+            Err(error) => warn!(error = &error as &dyn std::error::Error, "moves are not known"),
         }
         let record = match Record::read(disk, &self.path) {
             Ok(record) => record,

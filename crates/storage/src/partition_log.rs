@@ -10,6 +10,7 @@
 mod appending;
 mod compaction;
 mod finding;
+mod moving;
 mod retention;
 #[cfg(test)]
 mod tests;

@@ -43,6 +43,8 @@ pub(crate) struct Relocation {
     partition: Arc<Partition>,
     copy: Box<PartitionLog>,
     progress: Arc<Progress>,
+    /// The copy is of an earlier start: what was cut off the log since is not known.
+    is_left: bool,
 }
 
 /// Why a move cannot begin.
@@ -130,15 +132,20 @@ impl Partition {
         let (topic_id, config) = (log.topic_id(), Arc::clone(log.config()));
         let copy = logs.create_future(self.topic_partition(), topic_id, config, to, now)?;
         info!(partition = %self, to = %to.path().display(), "moves");
-        Ok(self.relocation(state, copy))
+        Ok(self.relocation(state, copy, false))
     }
 
     /// Goes on with a move that a stop interrupted.
     pub(crate) fn resume_move(self: &Arc<Self>, copy: PartitionLog) -> Relocation {
-        self.relocation(&mut self.state.lock(), copy)
+        self.relocation(&mut self.state.lock(), copy, true)
     }
 
-    fn relocation(self: &Arc<Self>, state: &mut State, copy: PartitionLog) -> Relocation {
+    fn relocation(
+        self: &Arc<Self>,
+        state: &mut State,
+        copy: PartitionLog,
+        is_left: bool,
+    ) -> Relocation {
         let progress = Arc::new(Progress::default());
         // Nothing is compacted while it moves: what was copied would not be.
         if let Some(cleaning) = &state.cleaning {
@@ -150,7 +157,7 @@ impl Partition {
             next: None,
             cut_to: None,
         }));
-        Relocation { partition: Arc::clone(self), copy: Box::new(copy), progress }
+        Relocation { partition: Arc::clone(self), copy: Box::new(copy), progress, is_left }
     }
 
     /// Where the log is moving to, the copy's size, and how many records it lacks.
@@ -165,8 +172,13 @@ impl Partition {
         })
     }
 
-    /// Copies the next piece of the log to the end of `copy`.
-    fn copy_step(&self, copy: &mut PartitionLog, now: Timestamp) -> Result<Step, CopyFailure> {
+    /// Copies the next piece of the log to the end of `copy`; what an earlier start left of it is compared first.
+    fn copy_step(
+        &self,
+        copy: &mut PartitionLog,
+        is_left: &mut bool,
+        now: Timestamp,
+    ) -> Result<Step, CopyFailure> {
         let (plan, request) = {
             let mut state = self.state.lock();
             if matches!(state.log, Log::Gone) {
@@ -176,6 +188,10 @@ impl Partition {
                 copy.truncate_to(to, now)?;
             }
             let log = state.open_log(self, now).map_err(|_| CopyFailure::Gone)?;
+            if *is_left {
+                copy.agree_with(log, now)?;
+                *is_left = false;
+            }
             let (start, end) = (log.log_start_offset(), log.log_end_offset());
             if copy.log_end_offset() < start {
                 copy.truncate_fully_and_start_at(start, now)?;
@@ -196,7 +212,19 @@ impl Partition {
         };
         let records =
             self.run_plan(plan, request)?.records.to_bytes().map_err(CopyFailure::File)?;
-        match copy.reserve(AppendRequest { records: AppendRecords::Replicate(records), now })? {
+        let request = |records| AppendRequest { records: AppendRecords::Replicate(records), now };
+        let reserved = match copy.reserve(request(records.clone())) {
+            // The log begins within a batch.
+            Err(AppendError::UnexpectedOffset { first, last, log_end_offset })
+                if copy.log_start_offset() == log_end_offset
+                    && (first..=last).contains(&log_end_offset) =>
+            {
+                copy.truncate_fully_and_start_at(first, now)?;
+                copy.reserve(request(records))
+            }
+            other => other,
+        };
+        match reserved? {
             Reserved::Pending(pending) => {
                 let outcome = pending.write();
                 copy.publish(pending, &outcome)?;
@@ -204,6 +232,15 @@ impl Partition {
             }
             Reserved::Duplicate(_) | Reserved::Empty => Ok(Step::CaughtUp),
         }
+    }
+
+    /// Prepares the disk for the copy's taking the log's place, while that can still fail without harm.
+    fn announce(&self, copy: &PartitionLog) -> Result<(), LogError> {
+        let current = match &self.state.lock().log {
+            Log::Open(log) => Arc::clone(log.directory()),
+            Log::Closed(_) | Log::Recovering(_) | Log::Gone => return Ok(()),
+        };
+        self.topic.environment.logs.announce_promotion(&current, copy)
     }
 
     /// Puts the copy in the log's place, if it has caught up; gives it back if not.
@@ -288,7 +325,7 @@ pub(crate) enum Ended {
 impl Relocation {
     /// Copies until the copy has taken the log's place. `is_stopping` is asked between steps.
     pub(crate) fn run(self, is_stopping: impl Fn() -> bool) -> Ended {
-        let Self { partition, mut copy, progress } = self;
+        let Self { partition, mut copy, progress, mut is_left } = self;
         let environment = Arc::clone(&partition.topic.environment);
         loop {
             if is_stopping() {
@@ -300,13 +337,18 @@ impl Relocation {
             let called_off = progress.is_called_off.load(Ordering::Relaxed);
             let step = match called_off {
                 true => Err(CopyFailure::Gone),
-                false => partition.copy_step(&mut copy, environment.clock.timestamp()),
+                false => {
+                    partition.copy_step(&mut copy, &mut is_left, environment.clock.timestamp())
+                }
             };
             progress.bytes.store(copy.size_bytes(), Ordering::Relaxed);
             progress.end.store(copy.log_end_offset().0, Ordering::Relaxed);
             let outcome = match step {
                 Ok(Step::Copied) => continue,
-                Ok(Step::CaughtUp) => flush(&mut copy).map_err(CopyFailure::from),
+                Ok(Step::CaughtUp) => {
+                    let prepared = flush(&mut copy).and_then(|()| partition.announce(&copy));
+                    prepared.map_err(CopyFailure::from)
+                }
                 Err(failure) => Err(failure),
             };
             if let Err(failure) = outcome {

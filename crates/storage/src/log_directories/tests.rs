@@ -1,5 +1,7 @@
 //! Several directories, on a disk in memory and on a real one.
 
+mod moves;
+
 use super::*;
 use crate::append::{AppendOrigin, AppendRecords, AppendRequest, Reserved, Verification};
 use crate::read::ReadRequest;
@@ -41,12 +43,20 @@ fn create(directories: &LogDirectories, topic: &str, partition: i32) -> Partitio
 }
 
 fn append(log: &mut PartitionLog, value: &[u8]) -> Result<Offset, String> {
+    append_in(LeaderEpoch(0), log, value)
+}
+
+fn append_in(
+    leader_epoch: LeaderEpoch,
+    log: &mut PartitionLog,
+    value: &[u8],
+) -> Result<Offset, String> {
     let mut builder = RecordBatchBuilder::new();
     builder.append(Some(NOW), None, Some(value)).unwrap();
     let validated = validate(&builder.build().unwrap(), &ValidationRules::new(NOW)).unwrap();
     let records = AppendRecords::Assign {
         validated,
-        leader_epoch: LeaderEpoch(0),
+        leader_epoch,
         origin: AppendOrigin::Client,
         verification: Verification::NotRequired,
     };
