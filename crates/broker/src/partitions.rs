@@ -312,7 +312,8 @@ impl Partitions {
         let now = self.environment.clock.timestamp();
         let copy = copy.and_then(|copy| reopen(copy, &partition.topic.settings.load(), now));
         let Some(copy) = copy else { return };
-        if copy.topic_id() == partition.topic.id() {
+        let ids = copy.topic_id().zip(partition.topic.id());
+        if ids.is_none_or(|(its, ours)| its == ours) {
             self.environment.mover.ask(partition.resume_move(copy));
             return;
         }

@@ -133,7 +133,7 @@ pub fn run(options: Options, mut tell: impl FnMut(&Totals)) -> (Totals, Vec<Fail
                 crashes.push(Crash { workload, life: number, operations, power_cut });
             }
             crashes.sort_by_key(|crash| crash.operations);
-            let found = try_all(life, &crashes, &mut totals, options.stops);
+            let found = try_all(life, &crashes, &mut totals, options);
             if let Some(reason) = &life.failure {
                 let operations = life.operations.len();
                 let crash = Crash { workload, life: number, operations, power_cut: None };
@@ -184,7 +184,8 @@ pub fn replay(crash: Crash, context: usize) -> Result<(), Failure> {
     for (at, (label, operation)) in done.skip(count.saturating_sub(context)) {
         eprintln!("{at}: {label}: {:.110}", format!("{operation:?}"));
     }
-    match try_all(life, &[crash], &mut Totals::default(), true).pop() {
+    let options = Options { seed: 0, images: 1, of_each: 1, left_out: None, stops: true };
+    match try_all(life, &[crash], &mut Totals::default(), options).pop() {
         Some(failure) => Err(failure),
         None => match &life.failure {
             Some(reason) if count == life.operations.len() => Err(fail(reason.clone())),
@@ -221,7 +222,7 @@ fn crashes_of(life: &Life, number: usize, workload: u64, most: usize, dice: &Dic
     crashes
 }
 
-fn try_all(life: &Life, crashes: &[Crash], totals: &mut Totals, stops: bool) -> Vec<Failure> {
+fn try_all(life: &Life, crashes: &[Crash], totals: &mut Totals, options: Options) -> Vec<Failure> {
     let mut tracker = Tracker::new(&life.base);
     let mut failures = Vec::new();
     let mut done = 0;
@@ -233,10 +234,11 @@ fn try_all(life: &Life, crashes: &[Crash], totals: &mut Totals, stops: bool) -> 
         let step = if before.operations < done { &after.step } else { &before.step };
         totals.images += 1;
         *totals.by_step.entry(step.clone()).or_default() += 1;
-        let outcome = safely(|| try_one(life, *crash, &tracker, &mut totals.recoveries));
+        let outcome =
+            safely(|| try_one(life, *crash, &tracker, &mut totals.recoveries, options.left_out));
         if let Err(reason) = outcome.and_then(|outcome| outcome) {
             failures.push(Failure { crash: *crash, reason: format!("{step}: {reason}") });
-            if stops {
+            if options.stops {
                 break;
             }
         }
@@ -249,6 +251,7 @@ fn try_one(
     crash: Crash,
     tracker: &Tracker,
     recoveries: &mut u64,
+    left_out: Option<Label>,
 ) -> Result<(), String> {
     let (before, after) = life.around(crash.operations);
     let (image, boot, end) = match crash.power_cut {
@@ -257,6 +260,7 @@ fn try_one(
     };
     let recover = |tree: Tree, boot: u64| {
         let disk = RecordingDisk::new(tree, boot);
+        disk.leave_out(left_out);
         verdict::recover(&disk, before, after).map(|started| (started, disk))
     };
     *recoveries += 3;

@@ -33,7 +33,7 @@ impl fmt::Display for Label {
     }
 }
 
-const CLASSES: [&str; 15] = [
+const CLASSES: [&str; 16] = [
     "log",
     "index",
     "timeindex",
@@ -48,6 +48,7 @@ const CLASSES: [&str; 15] = [
     "cleaner-offset-checkpoint",
     "meta.properties",
     "barnabas-logs",
+    "barnabas-moves",
     ".kafka_cleanshutdown",
 ];
 const SUFFIXES: [&str; 4] = [".tmp", ".cleaned", ".swap", ".deleted"];

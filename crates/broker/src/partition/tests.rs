@@ -2,6 +2,7 @@
 
 mod cleaning;
 mod following;
+mod moves;
 
 use super::watch::{Interest, Watcher};
 use super::*;
