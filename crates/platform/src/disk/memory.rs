@@ -9,6 +9,7 @@ use crate::random::{Random, SeededRandom};
 use model::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
+use std::ops::Bound;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -90,8 +91,13 @@ impl NameChange {
             Self::Create(path, node) => drop(names.insert(path.clone(), node.clone())),
             Self::Remove(path) => drop(names.remove(path)),
             Self::Rename(from, to) => {
-                let moved =
-                    names.keys().filter(|path| path.starts_with(from)).cloned().collect::<Vec<_>>();
+                // What is below a directory follows it in the order of paths.
+                let moved = names
+                    .range::<Path, _>((Bound::Included(from.as_path()), Bound::Unbounded))
+                    .map(|(path, _)| path)
+                    .take_while(|path| path.starts_with(from))
+                    .cloned()
+                    .collect::<Vec<_>>();
                 for path in moved {
                     let node = names.remove(&path).expect("just listed");
                     let rest = path.strip_prefix(from).expect("filtered by it");
