@@ -118,6 +118,13 @@ impl SteppedBroker {
         all.iter().map(|partition| (partition.topic_partition(), partition.view())).collect()
     }
 
+    /// What it is to one partition; `None` if that is not here.
+    #[must_use]
+    pub fn replica(&self, partition: &TopicPartition) -> Option<ReplicaView> {
+        let partition = self.broker.partitions.find(&partition.topic, partition.partition)?;
+        Some(partition.view())
+    }
+
     /// What it tells clients of a partition: the leader, its epoch, and the version of the state. `None` if it
     /// knows of none.
     #[must_use]
@@ -143,6 +150,13 @@ impl SteppedBroker {
     ) -> Option<Bytes> {
         let partition = self.broker.partitions.find(&partition.topic, partition.partition)?;
         partition.batches(from, to, max_bytes)
+    }
+
+    /// What a replica's log knows of producers: ids, epochs, and last sequences. `None` if it is not open.
+    #[must_use]
+    pub fn producers(&self, partition: &TopicPartition) -> Option<Vec<(i64, i16, i32)>> {
+        let partition = self.broker.partitions.find(&partition.topic, partition.partition)?;
+        partition.remembered_producers()
     }
 
     /// Stops as [`crate::server::Server::stop`] does; what `tasks` runs of it is to be dropped after that.

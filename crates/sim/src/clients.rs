@@ -4,11 +4,13 @@ mod admin;
 mod auditor;
 mod cluster;
 mod consumer;
+mod member;
 mod producer;
 
 pub use admin::create_topic;
 pub use auditor::audit;
 pub use consumer::consume;
+pub use member::be_member;
 pub use producer::{ProducerSettings, produce};
 
 use crate::history::History;

@@ -68,6 +68,10 @@ pub struct Facts {
     pub min_insync: usize,
     /// By number.
     pub partitions: BTreeMap<i32, PartitionFacts>,
+    /// Replicas and ISR of the partitions that hold what groups commit.
+    pub offsets: BTreeMap<i32, (Vec<i32>, Vec<i32>)>,
+    /// Of those, partitions and replicas that lost power since they came into the ISR.
+    pub doubtful_offsets: BTreeSet<(i32, i32)>,
     /// What `/controller_epoch` says.
     pub controller_epoch: i64,
     /// Partitions and replicas that lost power since they came into the ISR: they count as if they were not in it.
@@ -104,6 +108,9 @@ impl Facts {
 /// `None` if it cannot be read.
 pub type ReadLog<'a> = &'a dyn Fn(i64, i64) -> Option<Vec<(i64, LoggedRecord)>>;
 
+/// Reads what a log knows of producers: ids, epochs, last sequences. `None` if it is not open.
+pub type ReadProducers<'a> = &'a dyn Fn() -> Option<Vec<(i64, i16, i32)>>;
+
 /// A replica after a step of its broker.
 #[derive(Clone, Copy)]
 pub struct ReplicaStep<'a> {
@@ -117,6 +124,8 @@ pub struct ReplicaStep<'a> {
     pub after: &'a ReplicaView,
     /// Its log.
     pub read: ReadLog<'a>,
+    /// What its log knows of producers.
+    pub producers: ReadProducers<'a>,
 }
 
 /// What a broker tells clients of a partition.

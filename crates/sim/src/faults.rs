@@ -31,6 +31,12 @@ pub enum FaultKind {
     Resets,
     /// The store ends a broker's session.
     Expiry,
+    /// The store ends the sessions of two brokers soon after each other.
+    Expiries,
+    /// A broker asks a server of the store that lags behind.
+    StaleStore,
+    /// Answers of the store are lost with their connection.
+    LostReplies,
     /// Everything is under way for longer.
     SlowNetwork,
     /// A broker's wall clock jumps.
@@ -47,7 +53,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::Kill,
         Self::Stop,
         Self::PowerFailure,
@@ -56,6 +62,9 @@ impl FaultKind {
         Self::Partition,
         Self::Resets,
         Self::Expiry,
+        Self::Expiries,
+        Self::LostReplies,
+        Self::StaleStore,
         Self::SlowNetwork,
         Self::ClockJump,
         Self::DiskFull,
@@ -76,11 +85,13 @@ impl FaultKind {
             | Self::Partition
             | Self::SlowNetwork
             | Self::Expiry
+            | Self::Expiries
+            | Self::LostReplies
             | Self::DiskFull
             | Self::DiskFails
             | Self::WriteFails
             | Self::SlowDisk => true,
-            Self::Resets | Self::ClockJump => false,
+            Self::Resets | Self::ClockJump | Self::StaleStore => false,
         }
     }
 }
@@ -102,6 +113,12 @@ pub enum Fault {
     Resets(usize),
     /// A broker's sessions are ended.
     Expiry(HostId),
+    /// A broker's sessions are ended, and so much later another's.
+    Expiries(HostId, Duration, HostId),
+    /// A broker does not hear what becomes of so many requests to the store.
+    LostReplies(HostId, u32),
+    /// What a broker is shown of the store is so old, for so long.
+    StaleStore(HostId, Duration, Duration),
     /// Everything is under way so long, for so long.
     SlowNetwork(Delays, Duration),
     /// A wall clock jumps by so many milliseconds, for so long.
@@ -128,6 +145,9 @@ impl Fault {
             Self::Cut(kind, ..) => *kind,
             Self::Resets(_) => FaultKind::Resets,
             Self::Expiry(_) => FaultKind::Expiry,
+            Self::Expiries(..) => FaultKind::Expiries,
+            Self::LostReplies(..) => FaultKind::LostReplies,
+            Self::StaleStore(..) => FaultKind::StaleStore,
             Self::SlowNetwork(..) => FaultKind::SlowNetwork,
             Self::ClockJump(..) => FaultKind::ClockJump,
             Self::DiskFull(..) => FaultKind::DiskFull,
@@ -153,6 +173,16 @@ impl fmt::Display for Fault {
             }
             Self::Resets(count) => write!(f, "{count} connections are reset"),
             Self::Expiry(host) => write!(f, "the session of broker {} expires", host.0),
+            Self::Expiries(host, pause, next) => {
+                let (host, next) = (host.0, next.0);
+                write!(f, "the session of broker {host} expires, that of {next} after {pause:?}")
+            }
+            Self::LostReplies(host, count) => {
+                write!(f, "the store's next {count} answers to broker {} are lost", host.0)
+            }
+            Self::StaleStore(host, lag, pause) => {
+                write!(f, "the store that broker {} asks lags {lag:?} for {pause:?}", host.0)
+            }
             Self::SlowNetwork(delays, pause) => {
                 write!(f, "the network is slow for {pause:?}: {delays:?}")
             }
@@ -247,6 +277,18 @@ impl Draw {
             }
             FaultKind::Resets => Fault::Resets(1 + self.below(10)),
             FaultKind::Expiry => Fault::Expiry(host),
+            FaultKind::Expiries => {
+                let others = self.others(host);
+                // The last of them is the store.
+                let next = others[self.below(others.len() - 1)];
+                Fault::Expiries(host, self.millis(0, 4_000), next)
+            }
+            FaultKind::StaleStore => {
+                Fault::StaleStore(host, self.millis(100, 5_000), self.millis(1_000, 20_000))
+            }
+            FaultKind::LostReplies => {
+                Fault::LostReplies(host, 1 + u32::try_from(self.below(3)).expect("few"))
+            }
             FaultKind::SlowNetwork => {
                 let delays = Delays {
                     least: self.millis(1, 20),

@@ -51,6 +51,63 @@ pub enum Seen {
         /// Its value.
         record: RecordId,
     },
+    /// A member of the group has a share of the partitions.
+    Assigned {
+        /// In which generation.
+        generation: i32,
+        /// Who: its instance's name if it has one, or its member id.
+        member: String,
+        /// Which.
+        partitions: Vec<i32>,
+    },
+    /// A member is about to commit.
+    Committing {
+        /// The partition.
+        partition: i32,
+        /// Where the group is to stand.
+        offset: i64,
+    },
+    /// A commit was acknowledged.
+    Committed {
+        /// As whose member.
+        generation: i32,
+        /// The partition.
+        partition: i32,
+        /// Where the group stands.
+        offset: i64,
+        /// When it was sent.
+        sent_at: Duration,
+    },
+    /// The coordinator said where the group stands.
+    GroupStands {
+        /// The partition.
+        partition: i32,
+        /// Where; -1: nothing was committed.
+        offset: i64,
+        /// When it was asked.
+        asked_at: Duration,
+    },
+    /// A static member was told that another has its place, and no request of its own to join was unanswered lately.
+    Fenced {
+        /// Its instance.
+        instance: String,
+    },
+    /// A batch of an idempotent producer was refused for its sequence or its producer, though all before it was acknowledged.
+    OutOfOrder {
+        /// The partition.
+        partition: i32,
+        /// Its first record.
+        record: RecordId,
+        /// The error.
+        code: i16,
+    },
+    /// A producer was given an id.
+    ProducerId {
+        /// The id.
+        id: i64,
+        /// Its epoch.
+        epoch: i16,
+    },
     /// A leader said where the log ends.
     Latest {
         /// The partition.
@@ -75,6 +132,8 @@ pub struct Counts {
     pub repeated: u64,
     /// Records read.
     pub read: u64,
+    /// Commits of group members that were acknowledged.
+    pub committed: u64,
 }
 
 /// What all clients see; clones share it.
@@ -86,7 +145,12 @@ struct State {
     new: Vec<Seen>,
     counts: Counts,
     is_producing: bool,
+    /// What members of the group believe to be theirs.
+    shares: BTreeMap<u8, Option<Share>>,
 }
+
+/// A member's generation, and its partitions.
+pub type Share = (i32, Vec<i32>);
 
 impl History {
     /// Takes note.
@@ -95,13 +159,36 @@ impl History {
         match &seen {
             Seen::Acked { .. } => state.counts.acked += 1,
             Seen::Read { .. } => state.counts.read += 1,
-            Seen::Refused { .. } | Seen::Latest { .. } | Seen::Audited { .. } => {}
+            Seen::Committed { .. } => state.counts.committed += 1,
+            Seen::Refused { .. }
+            | Seen::Latest { .. }
+            | Seen::Audited { .. }
+            | Seen::Fenced { .. }
+            | Seen::OutOfOrder { .. }
+            | Seen::ProducerId { .. }
+            | Seen::Assigned { .. }
+            | Seen::Committing { .. }
+            | Seen::GroupStands { .. } => {}
         }
         state.new.push(seen);
     }
 
+    /// What the group's member `number` has from now on; `None`: it is none of a generation.
+    pub fn membership(&self, number: u8, share: Option<Share>) {
+        self.0.lock().shares.insert(number, share);
+    }
+
+    /// What members of the group believe to be theirs.
+    #[must_use]
+    pub fn shares(&self) -> BTreeMap<u8, Option<Share>> {
+        self.0.lock().shares.clone()
+    }
+
     /// An answer with an error.
     pub fn refused(&self, code: i16) {
+        if code == 0 {
+            return;
+        }
         *self.0.lock().counts.refused.entry(code).or_default() += 1;
     }
 

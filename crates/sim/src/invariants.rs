@@ -7,18 +7,24 @@
 mod acked_is_durable;
 mod acked_offset_is_true;
 mod acks_all_needs_min_insync;
+mod commits_never_go_back;
+mod durable_survives;
 mod epochs_follow_the_log;
 mod epochs_only_grow;
 mod high_watermark_needs_the_isr;
 mod high_watermark_never_goes_back;
 mod idempotent_records_appear_once;
+mod instances_are_not_fenced;
 mod isr_is_within_replicas;
 mod leader_is_complete;
 mod leaders_come_from_the_isr;
 mod logs_match;
 mod metadata_never_goes_back;
 mod one_controller_per_epoch;
+mod one_owner_per_generation;
+mod producers_follow_the_log;
 mod reads_are_committed;
+mod retries_are_in_order;
 
 use crate::facts::{Facts, LoggedRecord, PartitionState, ReplicaStep, Told};
 use crate::history::Seen;
@@ -97,6 +103,12 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<acks_all_needs_min_insync::AcksAllNeedsMinInsync>::default(),
         Box::new(leaders_come_from_the_isr::LeadersComeFromTheIsr),
         Box::<idempotent_records_appear_once::IdempotentRecordsAppearOnce>::default(),
+        Box::<retries_are_in_order::RetriesAreInOrder>::default(),
+        Box::<commits_never_go_back::CommitsNeverGoBack>::default(),
+        Box::<one_owner_per_generation::OneOwnerPerGeneration>::default(),
+        Box::new(instances_are_not_fenced::InstancesAreNotFenced),
+        Box::<durable_survives::DurableSurvives>::default(),
+        Box::new(producers_follow_the_log::ProducersFollowTheLog),
     ]
 }
 

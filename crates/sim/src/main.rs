@@ -54,6 +54,9 @@ struct Arguments {
     /// after the other, "list" lists them.
     #[arg(long, value_name = "NAME")]
     plant: Option<String>,
+    /// With --plant: rows of the scoreboard instead of JSON.
+    #[arg(long)]
+    markdown: bool,
 }
 
 impl Arguments {

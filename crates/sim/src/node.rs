@@ -300,12 +300,25 @@ fn config(plan: &Plan, host: HostId) -> BrokerConfig {
         ("replica.fetch.wait.max.ms", "500".to_owned()),
         ("controller.socket.timeout.ms", "5000".to_owned()),
         ("request.timeout.ms", "5000".to_owned()),
+        ("offsets.topic.num.partitions", plan.offsets_partitions.to_string()),
+        ("offsets.topic.replication.factor", plan.replicas.to_string()),
+        ("offsets.topic.segment.bytes", plan.segment_bytes.to_string()),
+        ("offsets.load.buffer.size", plan.load_bytes.to_string()),
+        ("group.initial.rebalance.delay.ms", "0".to_owned()),
+        ("group.min.session.timeout.ms", "1000".to_owned()),
         ("log.retention.ms", "-1".to_owned()),
         ("unclean.leader.election.enable", "false".to_owned()),
         ("auto.create.topics.enable", "false".to_owned()),
         ("controlled.shutdown.retry.backoff.ms", "1000".to_owned()),
         ("barnabas.unclean.restart.wait.ms", "10000".to_owned()),
     ];
+    match plan.rebalance_every {
+        Some(seconds) => settings.extend([
+            ("leader.imbalance.check.interval.seconds", seconds.to_string()),
+            ("leader.imbalance.per.broker.percentage", "0".to_owned()),
+        ]),
+        None => settings.push(("auto.leader.rebalance.enable", "false".to_owned())),
+    }
     if plan.flushes {
         settings.push(("log.flush.interval.messages", "1".to_owned()));
     }

@@ -17,6 +17,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Where groups commit.
+const OFFSETS: &str = "__consumer_offsets";
+
 /// What is read of a log at once.
 const PIECE: usize = 1 << 20;
 
@@ -123,19 +126,21 @@ impl Oracle {
         self.facts.partitions.values().all(|facts| {
             let isr = facts.state.as_ref().map_or(&[][..], |state| &state.isr);
             !isr.contains(&id) || isr.len() > 1
-        })
+        }) && self.facts.offsets.values().all(|(_, isr)| !isr.contains(&id) || isr.len() > 1)
     }
 
     /// Whether an ISR has a member that lost power since it came into it, so that its other members must stay.
     #[must_use]
     pub fn is_anybody_doubtful(&self) -> bool {
-        !self.facts.doubtful.is_empty()
+        !self.facts.doubtful.is_empty() || !self.facts.doubtful_offsets.is_empty()
     }
 
     /// `id`'s machine loses power.
     pub fn power_lost(&mut self, id: i32) {
         self.situations.note(Situation::PowerLost);
-        let Facts { partitions, doubtful, .. } = &mut self.facts;
+        let Facts { partitions, doubtful, offsets, doubtful_offsets, .. } = &mut self.facts;
+        let holds = offsets.iter().filter(|(_, (_, isr))| isr.contains(&id));
+        doubtful_offsets.extend(holds.map(|(&partition, _)| (partition, id)));
         for (&partition, facts) in partitions {
             if facts.state.as_ref().is_some_and(|state| state.isr.contains(&id)) {
                 doubtful.insert((partition, id));
@@ -162,10 +167,9 @@ impl Oracle {
     }
 
     fn broker_stepped(&mut self, id: i32, process: ProcessId, broker: &SteppedBroker) {
-        for (name, view) in broker.replicas() {
-            if &*name.topic != TOPIC {
-                continue;
-            }
+        for partition in 0..self.partitions {
+            let name = TopicPartition::new(TOPIC, partition);
+            let Some(view) = broker.replica(&name) else { continue };
             let key = (id, name.partition);
             let known = self.views.get(&key).filter(|(own, _)| *own == process);
             if known.is_some_and(|(_, before)| *before == view) {
@@ -238,7 +242,15 @@ impl Oracle {
                 }
             }
         }
-        let step = ReplicaStep { broker: id, partition, before, after, read: &read };
+        let producers = || broker.producers(name);
+        let step = ReplicaStep {
+            broker: id,
+            partition,
+            before,
+            after,
+            read: &read,
+            producers: &producers,
+        };
         self.ask(|invariant, facts| invariant.replica(facts, &step));
     }
 
@@ -275,6 +287,7 @@ impl Oracle {
         let text = || std::str::from_utf8(data.as_deref().unwrap_or_default()).unwrap_or_default();
         let json = || serde_json::from_str::<Value>(text()).unwrap_or_default();
         let topic = format!("/brokers/topics/{TOPIC}");
+        let offsets = format!("/brokers/topics/{OFFSETS}");
         if path == "/controller_epoch" {
             let Ok(epoch) = text().parse() else { return };
             self.ask(|invariant, facts| invariant.controller_epoch_written(facts, epoch));
@@ -303,10 +316,18 @@ impl Oracle {
                 let Ok(partition) = number.parse::<i32>() else { continue };
                 self.facts.partitions.entry(partition).or_default().replicas = ids(&replicas);
             }
-        } else if let Some(rest) = path.strip_prefix(&format!("{topic}/partitions/"))
-            && let Some(number) = rest.strip_suffix("/state")
-            && let Ok(partition) = number.parse()
-        {
+        } else if *path == offsets {
+            let Some(partitions) = json()["partitions"].as_object().cloned() else { return };
+            for (number, replicas) in partitions {
+                let Ok(partition) = number.parse::<i32>() else { continue };
+                self.facts.offsets.entry(partition).or_default().0 = ids(&replicas);
+            }
+        } else if let Some(partition) = partition_of(path, &offsets) {
+            let isr = ids(&json()["isr"]);
+            let doubtful = &mut self.facts.doubtful_offsets;
+            doubtful.retain(|(of, id)| *of != partition || isr.contains(id));
+            self.facts.offsets.entry(partition).or_default().1 = isr;
+        } else if let Some(partition) = partition_of(path, &topic) {
             let json = json();
             let number = |field: &str| json[field].as_i64().unwrap_or(i64::MIN);
             let state = PartitionState {
@@ -349,6 +370,11 @@ impl Oracle {
         facts.isr_sizes.push((now, state.isr.len()));
         facts.state = Some(state);
     }
+}
+
+/// Of the node of which partition's state this is the path.
+fn partition_of(path: &str, topic: &str) -> Option<i32> {
+    path.strip_prefix(topic)?.strip_prefix("/partitions/")?.strip_suffix("/state")?.parse().ok()
 }
 
 fn ids(value: &Value) -> Vec<i32> {

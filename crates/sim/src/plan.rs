@@ -24,6 +24,14 @@ pub struct Plan {
     pub producers: Vec<ProducerSettings>,
     /// How many consumers.
     pub consumers: u8,
+    /// How many members the consumer group has, and how many of them are static.
+    pub members: (u8, u8),
+    /// `offsets.topic.num.partitions`
+    pub offsets_partitions: i32,
+    /// `leader.imbalance.check.interval.seconds`, if preferred leaders get their partitions back.
+    pub rebalance_every: Option<u64>,
+    /// `offsets.load.buffer.size`
+    pub load_bytes: u64,
     /// Partitions of the topic.
     pub partitions: i32,
     /// Replicas of each.
@@ -60,7 +68,8 @@ impl Plan {
         let between = |least: u64, most: u64| least + random.below(most - least + 1);
         let millis = |least, most| Duration::from_millis(between(least, most));
         let is = |of: u64| random.below(of) == 0;
-        let brokers = u8::try_from(between(3, 5)).expect("few");
+        let few = |number: u64| u8::try_from(number).expect("few");
+        let brokers = few(between(3, 5));
         let replicas = if is(5) { 2 } else { 3 };
         let mut kinds: Vec<_> = FaultKind::ALL.into_iter().filter(|_| is(2)).collect();
         if kinds.is_empty() {
@@ -71,7 +80,7 @@ impl Plan {
             seed,
             brokers,
             producers: (1..=producers).map(|number| producer(seed, number)).collect(),
-            consumers: u8::try_from(between(1, 2)).expect("few"),
+            consumers: few(between(1, 2)),
             partitions: i32::try_from(between(1, 4)).expect("few"),
             replicas,
             min_insync: i32::try_from(between(1, 2)).expect("few"),
@@ -90,7 +99,16 @@ impl Plan {
             fault_gap: millis(500, 6_000),
             fault_span,
             faults: Vec::new(),
+            members: (0, 0),
+            offsets_partitions: 1,
+            load_bytes: 0,
+            rebalance_every: None,
         };
+        let members = between(0, 3);
+        plan.members = (few(members), few(random.below(members + 1)));
+        plan.load_bytes = 1 << between(9, 14);
+        plan.rebalance_every = (random.below(2) == 0).then(|| between(2, 12));
+        plan.offsets_partitions = i32::try_from(between(1, 2)).expect("few");
         plan.faults = faults::of(&plan);
         plan
     }
@@ -113,11 +131,12 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} brokers, {} producers, {} consumers, {} partitions x {}, min.insync {}, session {:?}, \
-             lag {:?}, segments {} B, flush {}, fast detection {}, delays {:?}..{:?}, faults {:?} every {:?}",
+            "{} brokers, {} producers, {} consumers, members {:?}, {} partitions x {}, min.insync {}, session {:?}, \
+             lag {:?}, segments {} B, flush {}, fast detection {}, rebalance {:?}, delays {:?}..{:?}, faults {:?} every {:?}",
             self.brokers,
             self.producers.len(),
             self.consumers,
+            self.members,
             self.partitions,
             self.replicas,
             self.min_insync,
@@ -126,6 +145,7 @@ impl fmt::Display for Plan {
             self.segment_bytes,
             self.flushes,
             self.fast_detection,
+            self.rebalance_every,
             self.delays.least,
             self.delays.most,
             self.kinds,

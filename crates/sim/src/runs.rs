@@ -73,6 +73,7 @@ impl Run {
             line["faults"] = json!(outcome.faults);
             line["acked"] = json!(outcome.acked);
             line["committed"] = json!(outcome.committed);
+            line["group_commits"] = json!(outcome.group_commits);
             line["unanswered"] = json!(outcome.unknown);
             line["refused"] = json!(outcome.refused);
         }

@@ -41,6 +41,14 @@ pub(crate) fn plant(name: &str, arguments: &Arguments) -> Planted {
     Planted::Done(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// A row of `docs/scoreboard.md`.
+fn row(bug: Bug, took: Option<u64>, of: u64, rule: &str) -> String {
+    let area = format!("{:?}", bug.area()).to_lowercase();
+    let took = took.map_or_else(|| format!("not in {of}"), |took| took.to_string());
+    let rule = rule.split(':').next().filter(|rule| !rule.is_empty()).unwrap_or("-");
+    format!("| {} | {area} | {} | {took} | {rule} |", bug.ticket(), bug.what())
+}
+
 /// Whether a rule is broken by one of the seeds while `bug` is planted; prints by which.
 fn is_found(bug: Bug, arguments: &Arguments) -> bool {
     Bug::plant(Some(bug));
@@ -63,6 +71,10 @@ fn is_found(bug: Bug, arguments: &Arguments) -> bool {
     let first = first.into_inner().expect("no panic");
     let took = first.as_ref().map(|run| run.seed - seeds.start + 1);
     let (rule, how) = first.as_ref().and_then(|run| run.broken.clone()).unwrap_or_default();
+    if arguments.markdown {
+        println!("{}", row(bug, took, seeds.end - seeds.start, &rule));
+        return first.is_some();
+    }
     println!(
         "{}",
         json!({

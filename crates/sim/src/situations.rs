@@ -41,13 +41,21 @@ pub enum Situation {
     IsrBelowMinimum,
     /// A producer was refused because a disk was full or failed.
     StorageFailed,
+    /// The store showed a broker what was.
+    StaleRead,
+    /// A member of the group was told that its generation has passed, or that it is no member.
+    MemberOusted,
+    /// A member committed.
+    GroupCommitted,
+    /// A coordinator did not hold a group any more, or not yet.
+    CoordinatorMoved,
     /// A broker did not hear whether what it wrote to the store was written.
     WriteUnanswered,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::LeaderElected,
         Self::PartitionWithoutLeader,
         Self::FollowerTruncated,
@@ -66,13 +74,17 @@ impl Situation {
         Self::LedByList,
         Self::IsrBelowMinimum,
         Self::StorageFailed,
+        Self::StaleRead,
+        Self::MemberOusted,
+        Self::GroupCommitted,
+        Self::CoordinatorMoved,
         Self::WriteUnanswered,
     ];
 
     /// Whether it takes hundreds of seeds to be sure of it.
     #[must_use]
     pub fn is_rare(self) -> bool {
-        matches!(self, Self::LedByList | Self::WriteUnanswered)
+        matches!(self, Self::LedByList | Self::WriteUnanswered | Self::StaleRead)
     }
 }
 

@@ -5,7 +5,12 @@
 //! go. A connection that breaks takes replies along: its writes may have been made. Pings confirm the session
 //! (the leader's lease). Requests and events of a session keep their order.
 //!
+//! A server may lag for a broker, as one of several does that was cut off from the others: its reads show what was, until
+//! the broker has written something itself or was told of a change; never less than it was shown before.
+//!
 //! A frame on the network is only the number of a message in a table: nothing is encoded.
+
+mod past;
 
 use crate::network::{HostId, Network};
 use crate::scheduler::{ProcessId, Scheduler, VirtualClock};
@@ -15,6 +20,7 @@ use coordination::{
     SessionId, Store, StoreError,
 };
 use parking_lot::Mutex;
+use past::Past;
 use platform::network::ByteStream;
 use platform::{Clock, MemoryDisk, tasks};
 use std::collections::{BTreeMap, VecDeque};
@@ -81,7 +87,15 @@ struct Shared {
     /// What was written and not looked at yet.
     written: Mutex<Vec<Written>>,
     expired: Mutex<u64>,
+    /// How many answers are lost, by whom they are for.
+    lost: Mutex<BTreeMap<HostId, u32>>,
     unanswered: Mutex<u64>,
+    /// By whom: how far the server lags behind for it.
+    lags: Mutex<BTreeMap<HostId, Duration>>,
+    past: Mutex<Past>,
+    observer: tokio::sync::OnceCell<SessionHandle>,
+    /// Reads that showed what was.
+    stale: Mutex<u64>,
 }
 
 /// A session as the server has it.
@@ -94,6 +108,10 @@ struct Held {
     /// How many were sent in all, and the last of them, which may not have been heard: a client that comes back hears
     /// of what has changed meanwhile.
     sent: (u64, VecDeque<Event>),
+    /// Events that a server which lags tells late.
+    late: (mpsc::UnboundedSender<Event>, Arc<tokio::sync::Mutex<Events>>),
+    /// Its client knows the tree as of then, or later.
+    knows: Instant,
     /// Told that another connection has the session.
     moved: Arc<Notify>,
 }
@@ -153,7 +171,12 @@ impl StoreServer {
             to_client: Table::default(),
             written: Mutex::default(),
             expired: Mutex::new(0),
+            lost: Mutex::default(),
             unanswered: Mutex::new(0),
+            lags: Mutex::default(),
+            past: Mutex::default(),
+            observer: tokio::sync::OnceCell::new(),
+            stale: Mutex::new(0),
         }));
         let accepting = server.clone();
         network.listen(host, move |stream, peer| {
@@ -206,6 +229,32 @@ impl StoreServer {
         }
     }
 
+    /// The next `count` answers to requests of `owner` are lost, and the connection with each of them.
+    pub fn lose_replies(&self, owner: HostId, count: u32) {
+        self.0.lost.lock().insert(owner, count);
+    }
+
+    /// From now on `owner` asks a server that lags behind by `lag`.
+    pub fn lag(&self, owner: HostId, lag: Duration) {
+        self.0.lags.lock().insert(owner, lag);
+    }
+
+    /// How many reads have shown what was.
+    #[must_use]
+    pub fn stale(&self) -> u64 {
+        *self.0.stale.lock()
+    }
+
+    fn loses_reply(&self, owner: HostId) -> bool {
+        match self.0.lost.lock().get_mut(&owner) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
     async fn expire_sessions(&self) {
         loop {
             tokio::time::sleep(self.0.timeout / 20).await;
@@ -223,6 +272,7 @@ impl StoreServer {
                 // One that its broker has closed is answered so.
                 drop(held.handle.close().await);
                 self.0.written.lock().push(Written::Ended(id));
+                self.remember_end(id).await;
                 held.moved.notify_one();
             }
         }
@@ -237,12 +287,15 @@ impl StoreServer {
             None => match shared.tree.open_session().await {
                 Ok((handle, events)) => {
                     let id = handle.id();
+                    let (tell_late, late) = mpsc::unbounded_channel();
                     let held = Held {
                         handle,
                         owner,
                         heard_at: Instant::now(),
                         events: Arc::new(tokio::sync::Mutex::new(events)),
                         sent: (0, VecDeque::new()),
+                        late: (tell_late, Arc::new(tokio::sync::Mutex::new(late))),
+                        knows: Instant::now(),
                         moved: Arc::new(Notify::new()),
                     };
                     shared.sessions.lock().insert(id, held);
@@ -261,15 +314,15 @@ impl StoreServer {
             return;
         }
         let Some(id) = opened else { return };
-        let Some((handle, events, moved)) =
-            shared.sessions.lock().get(&id).map(|held| {
-                (held.handle.clone(), Arc::clone(&held.events), Arc::clone(&held.moved))
-            })
-        else {
+        let Some((handle, events, late, moved)) = shared.sessions.lock().get(&id).map(|held| {
+            let (events, late) = (Arc::clone(&held.events), Arc::clone(&held.late.1));
+            (held.handle.clone(), events, late, Arc::clone(&held.moved))
+        }) else {
             return;
         };
         // The connection before this one lets go of them when it hears that the session has moved.
         let mut events = events.lock().await;
+        let mut late = late.lock().await;
         for event in self.unheard(id, heard) {
             if self.tell(&mut stream, ToClient::Event(event)).await.is_err() {
                 return;
@@ -289,6 +342,13 @@ impl StoreServer {
                     }
                     None => return,
                 },
+                Some(event) = late.recv() => {
+                    self.note_sent(id, &event);
+                    if self.tell(&mut stream, ToClient::Event(event)).await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
                 number = stream.read_u64() => number,
             };
             let Ok(number) = heard else { return };
@@ -304,7 +364,10 @@ impl StoreServer {
                 }
                 Some(ToServer::Request(number, request)) => {
                     let is_close = request == Request::Close;
-                    let reply = self.perform(&handle, request).await;
+                    let reply = self.perform(&handle, owner, request).await;
+                    if !is_close && self.loses_reply(owner) {
+                        return;
+                    }
                     // Events of changes come before replies that show them.
                     while let Ok(event) = events.try_recv() {
                         self.note_sent(id, &event);
@@ -329,6 +392,7 @@ impl StoreServer {
     fn note_sent(&self, session: SessionId, event: &Event) {
         if let Some(held) = self.0.sessions.lock().get_mut(&session) {
             held.sent.0 += 1;
+            held.knows = Instant::now();
             held.sent.1.push_back(event.clone());
             if held.sent.1.len() > MOST_UNHEARD {
                 held.sent.1.pop_front();
@@ -354,23 +418,77 @@ impl StoreServer {
         stream.write_u64(self.0.to_client.put(message)).await
     }
 
-    async fn perform(&self, handle: &SessionHandle, request: Request) -> Result<Reply, StoreError> {
+    async fn perform(
+        &self,
+        handle: &SessionHandle,
+        owner: HostId,
+        request: Request,
+    ) -> Result<Reply, StoreError> {
+        let session = handle.id();
         match request {
             Request::Write(ops) => {
                 let results = handle.multi(ops.clone()).await?;
-                let made = ops.into_iter().zip(results.iter().cloned());
-                let session = handle.id();
+                let made: Vec<_> = ops.into_iter().zip(results.iter().cloned()).collect();
+                if let Some(held) = self.0.sessions.lock().get_mut(&session) {
+                    held.knows = Instant::now();
+                }
+                let touched = past::touched(&mut self.0.past.lock(), session, &made);
+                let made = made.into_iter();
                 let made = made.map(|(op, result)| Written::Made { session, op, result });
                 self.0.written.lock().extend(made);
+                let seen = past::look(handle, touched).await;
+                self.0.past.lock().note(Instant::now(), seen);
                 Ok(Reply::Written(results))
             }
-            Request::Read(reads) => handle.read_all(reads).await.map(Reply::Read),
+            Request::Read(reads) => {
+                let mut found = handle.read_all(reads.clone()).await?;
+                let lag = self.0.lags.lock().get(&owner).copied().unwrap_or_default();
+                if !lag.is_zero() {
+                    for (read, found) in reads.iter().zip(&mut found) {
+                        self.read_late(session, lag, read, found);
+                    }
+                }
+                Ok(Reply::Read(found))
+            }
             Request::Close => {
                 handle.close().await?;
-                self.0.written.lock().push(Written::Ended(handle.id()));
+                self.0.written.lock().push(Written::Ended(session));
+                self.remember_end(session).await;
                 Ok(Reply::Closed)
             }
         }
+    }
+
+    /// Puts what was in the place of what is.
+    fn read_late(
+        &self,
+        session: SessionId,
+        lag: Duration,
+        read: &coordination::Read,
+        found: &mut Result<coordination::ReadResult, StoreError>,
+    ) {
+        let sessions = self.0.sessions.lock();
+        let Some(held) = sessions.get(&session) else { return };
+        let at = (Instant::now() - lag).max(held.knows);
+        let Some(past::Stale { result, event }) = self.0.past.lock().read(read, at) else { return };
+        *self.0.stale.lock() += 1;
+        *found = result;
+        if let Some((event, changed_at)) = event {
+            let (tell, due) = (held.late.0.clone(), changed_at + lag);
+            self.0.scheduler.after(due.saturating_duration_since(Instant::now()), move || {
+                drop(tell.send(event));
+            });
+        }
+    }
+
+    async fn remember_end(&self, session: SessionId) {
+        let touched = past::touched_by_end(&mut self.0.past.lock(), session);
+        if touched.is_empty() {
+            return;
+        }
+        let observer = self.0.observer.get_or_init(|| self.observer()).await;
+        let seen = past::look(observer, touched).await;
+        self.0.past.lock().note(Instant::now(), seen);
     }
 }
 

@@ -23,6 +23,8 @@ use std::time::Duration;
 const FIRST_CLIENT: u8 = 200;
 /// The number of the first consumer among the clients.
 const FIRST_CONSUMER: u8 = 20;
+/// The number of the group's first member.
+const FIRST_MEMBER: u8 = 30;
 /// Everything must be there so soon after the beginning.
 const START_WITHIN: Duration = Duration::from_secs(60);
 /// Producers go on so long after the last fault.
@@ -51,6 +53,8 @@ pub struct Outcome {
     pub committed: u64,
     /// Batches that were acknowledged.
     pub acked: u64,
+    /// Commits of group members that were acknowledged.
+    pub group_commits: u64,
     /// Answers that were errors, by code.
     pub refused: BTreeMap<i16, u64>,
     /// Requests without an answer.
@@ -90,6 +94,8 @@ enum Deed {
     UsualDelays,
     RightClock(HostId),
     RightDisk(HostId),
+    Expire(HostId),
+    CatchUp(HostId),
 }
 
 struct World {
@@ -166,17 +172,24 @@ impl World {
         let refused =
             |code: ErrorCode| counts.refused.get(&code.code()).copied().unwrap_or_default();
         situations.add(Situation::NotEnoughReplicas, refused(ErrorCode::NotEnoughReplicas));
+        situations.add(Situation::GroupCommitted, counts.committed);
+        let ousted = [ErrorCode::IllegalGeneration, ErrorCode::UnknownMemberId];
+        situations.add(Situation::MemberOusted, ousted.into_iter().map(refused).sum());
+        let moved = [ErrorCode::NotCoordinator, ErrorCode::CoordinatorLoadInProgress];
+        situations.add(Situation::CoordinatorMoved, moved.into_iter().map(refused).sum());
         situations.add(Situation::StorageFailed, refused(ErrorCode::KafkaStorageError));
         situations.add(Situation::NotLeader, refused(ErrorCode::NotLeaderOrFollower));
         situations.add(Situation::AnswerLost, counts.unknown);
         situations.add(Situation::SentAgain, counts.repeated);
         situations.add(Situation::WriteUnanswered, self.surroundings.store.unanswered());
+        situations.add(Situation::StaleRead, self.surroundings.store.stale());
         situations.add(Situation::SessionExpired, self.surroundings.store.expired());
         let committed = self.oracle.facts.partitions.values().map(|p| p.committed.len() as u64);
         Outcome {
             committed: committed.sum(),
             refused: counts.refused.clone(),
             unknown: counts.unknown,
+            group_commits: counts.committed,
             violation: self.oracle.violation().cloned(),
             situations: self.oracle.situations.clone(),
             hash: self.trace.hash(),
@@ -235,6 +248,14 @@ impl World {
             let number = u8::try_from(settings.number).expect("few");
             let producing = clients::produce(self.client(number), settings);
             self.surroundings.scheduler.spawn(process, producing);
+        }
+        let (members, fixed) = self.plan().members;
+        for number in 0..members {
+            let process = self.surroundings.scheduler.process();
+            self.history.membership(number, None);
+            let context = self.client(FIRST_MEMBER + number);
+            let being = clients::be_member(context, number, number < fixed);
+            self.surroundings.scheduler.spawn(process, being);
         }
         for number in 0..self.plan().consumers {
             let process = self.surroundings.scheduler.process();
@@ -353,7 +374,29 @@ impl World {
                 }
             }
         }
-        None
+        self.missing_of_the_group()
+    }
+
+    /// G4: every partition has an owner, all of one generation.
+    fn missing_of_the_group(&self) -> Option<String> {
+        for (partition, (replicas, isr)) in &self.oracle.facts.offsets {
+            if isr.len() != replicas.len() {
+                return Some(format!("offsets of groups, partition {partition}: ISR {isr:?}"));
+            }
+        }
+        let shares = self.history.shares();
+        if shares.is_empty() {
+            return None;
+        }
+        let mut owned: Vec<i32> =
+            shares.values().flatten().flat_map(|(_, all)| all.clone()).collect();
+        owned.sort_unstable();
+        let mut generations = shares.values().map(|share| share.as_ref().map(|share| share.0));
+        let first = generations.next().flatten();
+        let is_whole = first.is_some()
+            && generations.all(|other| other == first)
+            && owned == (0..self.plan().partitions).collect::<Vec<_>>();
+        (!is_whole).then(|| format!("the group's members have {shares:?}"))
     }
 
     async fn audit(&mut self) {
@@ -404,6 +447,8 @@ impl World {
             }
             Deed::RightClock(host) => self.nodes[index(host)].clock.set_right(),
             Deed::RightDisk(host) => self.nodes[index(host)].mend_disk(),
+            Deed::CatchUp(host) => self.surroundings.store.lag(host, Duration::ZERO),
+            Deed::Expire(host) => self.surroundings.store.expire(host),
         }
     }
 
@@ -469,6 +514,9 @@ impl World {
             Fault::Cut(..)
             | Fault::Resets(_)
             | Fault::Expiry(_)
+            | Fault::Expiries(..)
+            | Fault::LostReplies(..)
+            | Fault::StaleStore(..)
             | Fault::SlowNetwork(..)
             | Fault::ClockJump(..) => true,
         }
@@ -501,6 +549,15 @@ impl World {
                 (0..count).for_each(|_| _ = surroundings.network.reset_one());
             }
             Fault::Expiry(host) => surroundings.store.expire(host),
+            Fault::Expiries(host, pause, next) => {
+                surroundings.store.expire(host);
+                self.later(pause, Deed::Expire(next));
+            }
+            Fault::StaleStore(host, lag, pause) => {
+                surroundings.store.lag(host, lag);
+                self.later(pause, Deed::CatchUp(host));
+            }
+            Fault::LostReplies(host, count) => surroundings.store.lose_replies(host, count),
             Fault::SlowNetwork(delays, pause) => {
                 surroundings.network.set_delays(delays);
                 self.later(pause, Deed::UsualDelays);
@@ -532,8 +589,9 @@ impl World {
             | Deed::Resume(_)
             | Deed::Mend(..)
             | Deed::UsualDelays
+            | Deed::Expire(_)
             | Deed::RightDisk(_) => true,
-            Deed::Fault(_) | Deed::Look | Deed::RightClock(_) => false,
+            Deed::Fault(_) | Deed::Look | Deed::RightClock(_) | Deed::CatchUp(_) => false,
         };
         let is_ready = |node: &Node| node.broker().is_some_and(|broker| broker.is_ready());
         !self.agenda.values().any(disturbs) && self.nodes.iter().all(is_ready)
@@ -546,6 +604,10 @@ impl World {
         self.later(LOOK, Deed::Look);
         self.surroundings.network.mend_all();
         self.surroundings.network.set_delays(self.surroundings.plan.delays);
+        for node in &self.nodes {
+            self.surroundings.store.lose_replies(node.host, 0);
+            self.surroundings.store.lag(node.host, Duration::ZERO);
+        }
         for at in 0..self.nodes.len() {
             self.nodes[at].clock.set_right();
             self.nodes[at].mend_disk();

@@ -24,7 +24,7 @@ fn the_same_seed_is_the_same_run_to_the_last_step() {
 #[test]
 fn whatever_fails_every_rule_holds_and_everything_heals() {
     let mut situations = Situations::default();
-    for seed in 1..=16 {
+    for seed in 25..=40 {
         let outcome = run(seed, 20);
         if let Some(violation) = outcome.violation {
             outcome.last.iter().for_each(|line| println!("{line}"));

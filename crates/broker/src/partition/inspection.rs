@@ -43,6 +43,8 @@ pub struct LogView {
     pub log_start_offset: Offset,
     /// Exclusive end of what is known to be committed here.
     pub high_watermark: Offset,
+    /// Exclusive end of what a power failure takes nothing of.
+    pub durable_offset: Offset,
     /// Exclusive end.
     pub log_end_offset: Offset,
     /// Where each leader epoch begins.
@@ -68,12 +70,25 @@ impl Partition {
             Log::Open(log) => Some(LogView {
                 log_start_offset: log.log_start_offset(),
                 high_watermark: log.high_watermark(),
+                durable_offset: log.durable_offset(),
                 log_end_offset: log.log_end_offset(),
                 epochs: log.epoch_starts().to_vec(),
             }),
             Log::Closed(_) | Log::Recovering(_) | Log::Gone => None,
         };
         ReplicaView { role, leader_epoch, partition_epoch, isr, log }
+    }
+
+    /// The producers that the log remembers, with their epochs and last sequences; `None` if it is not open.
+    pub(crate) fn remembered_producers(&self) -> Option<Vec<(i64, i16, i32)>> {
+        let state = self.state.lock();
+        let Log::Open(log) = &state.log else { return None };
+        let producers = log.producers().into_iter();
+        let known = producers.map(|producer| {
+            let last = producer.last_sequence.map_or(-1, |sequence| sequence.0);
+            (producer.producer_id.0, producer.epoch.0, last)
+        });
+        Some(known.collect())
     }
 
     /// The batches from the one that holds `from` on, as far as they begin below `to` and about `max_bytes`

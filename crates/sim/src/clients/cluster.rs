@@ -14,6 +14,9 @@ use std::time::Duration;
 /// The newest versions of Produce and Fetch that name topics.
 pub(super) const BY_NAME: i16 = 12;
 
+/// The newest version of OffsetCommit and OffsetFetch that names topics.
+pub(super) const OFFSETS_BY_NAME: i16 = 9;
+
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(8);
 
@@ -65,8 +68,18 @@ impl Cluster {
         broker: i32,
         request: &R,
     ) -> Option<R::Response> {
+        self.ask_at_most(broker, request, BY_NAME).await
+    }
+
+    /// Asks a broker, in no newer version than this.
+    pub(super) async fn ask_at_most<R: Request>(
+        &mut self,
+        broker: i32,
+        request: &R,
+        version: i16,
+    ) -> Option<R::Response> {
         let answered = match self.connection(broker).await {
-            Ok(connection) => connection.send_at_most(request, BY_NAME).await,
+            Ok(connection) => connection.send_at_most(request, version).await,
             Err(error) => Err(error),
         };
         if answered.is_err() {

@@ -1,7 +1,8 @@
-//! A producer: batches of records that nobody else sends, one at a time.
+//! A producer: batches of records that nobody else sends.
 //!
 //! An idempotent one sends a batch that was not answered again, until it is or until the answer says that this
-//! is of no use; the others send each record once.
+//! is of no use; now and then it sends up to four one after the other first, and each of them again after that. The
+//! others send each record once, one batch at a time.
 
 use super::ClientContext;
 use super::cluster::{BY_NAME, Cluster};
@@ -15,6 +16,8 @@ use protocol::messages::{InitProducerIdRequest, ProduceRequest};
 use protocol::records::RecordBatchBuilder;
 use protocol::{ErrorCode, Records};
 use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
 use std::time::Duration;
 
 /// What a producer is like.
@@ -54,6 +57,12 @@ const FATAL: [ErrorCode; 3] = [
     ErrorCode::InvalidProducerEpoch,
 ];
 
+/// A batch and the records in it.
+struct Batch {
+    bytes: Bytes,
+    records: Vec<RecordId>,
+}
+
 /// Sends records while the history says so.
 pub async fn produce(context: ClientContext, settings: ProducerSettings) {
     let mut cluster = Cluster::new(context.clone());
@@ -69,50 +78,130 @@ pub async fn produce(context: ClientContext, settings: ProducerSettings) {
             identity = Identity { id: Some(id), sequences: BTreeMap::new() };
         }
         let partition = cluster.any_partition();
-        let count = 1 + context.random.below(3);
-        let first = (u64::from(settings.number) << 32) | next;
-        let records: Vec<RecordId> = (first..first + count).collect();
-        next += count;
-        let sequence = identity.sequences.get(&partition).copied().unwrap_or(0);
-        let batch = batch(&context, &records, identity.id.map(|id| (id, sequence)));
-        let sent_at = context.scheduler.elapsed();
-        let mut sends = 0;
-        loop {
-            match send(&mut cluster, settings, partition, batch.clone()).await {
-                Outcome::Acked(offset) => {
-                    if sends > 0 {
-                        context.history.repeated();
-                    }
-                    let acks = settings.acks;
-                    context.history.push(Seen::Acked { partition, offset, records, acks, sent_at });
-                    let sent = i32::try_from(count).expect("few");
-                    identity.sequences.insert(partition, sequence + sent);
-                    break;
-                }
-                Outcome::Refused(code) => {
-                    sends += 1;
-                    context.history.refused(code.code());
-                    cluster.forget_leader(partition);
-                    if code == ErrorCode::NotEnoughReplicas && !settings.is_idempotent {
-                        context.history.push(Seen::Refused { partition, records });
-                        break;
-                    }
-                    if FATAL.contains(&code) {
-                        identity.id = None;
-                        break;
-                    }
-                }
-                Outcome::Unknown => {
-                    sends += 1;
-                    context.history.unknown();
-                }
-                Outcome::NotSent => {}
-            }
-            if !settings.is_idempotent {
+        let mut batch = |identity: &mut Identity| {
+            let count = 1 + context.random.below(3);
+            let first = (u64::from(settings.number) << 32) | next;
+            let records: Vec<RecordId> = (first..first + count).collect();
+            next += count;
+            let sequence = identity.sequences.entry(partition).or_default();
+            let bytes = encoded(&context, &records, identity.id.map(|id| (id, *sequence)));
+            *sequence += i32::try_from(count).expect("few");
+            Batch { bytes, records }
+        };
+        if !settings.is_idempotent {
+            let batch = batch(&mut identity);
+            send_once(&mut cluster, settings, partition, &batch).await;
+            continue;
+        }
+        // Of a producer of which a log knows nothing any batch may be the first: then the others would come too late.
+        let is_known = identity.sequences.contains_key(&partition);
+        let goes_ahead = is_known && context.random.below(3) == 0;
+        let count = 1 + if goes_ahead { context.random.below(4) } else { 0 };
+        let batches: Vec<Batch> = (0..count).map(|_| batch(&mut identity)).collect();
+        let begun = context.scheduler.elapsed();
+        if count > 1 {
+            send_together(&mut cluster, settings, partition, &batches).await;
+        }
+        for batch in &batches {
+            let first_sent = (count > 1).then_some(begun);
+            if !send_until_acked(&mut cluster, settings, partition, batch, first_sent).await {
+                identity.id = None;
                 break;
             }
-            cluster.pause(Duration::from_millis(300)).await;
         }
+    }
+}
+
+/// Sends a batch and takes note of what becomes of it.
+async fn send_once(
+    cluster: &mut Cluster,
+    settings: ProducerSettings,
+    partition: i32,
+    batch: &Batch,
+) {
+    let history = cluster.context.history.clone();
+    let sent_at = cluster.context.scheduler.elapsed();
+    let (acks, records) = (settings.acks, batch.records.clone());
+    match send(cluster, settings, partition, batch.bytes.clone()).await {
+        Outcome::Acked(offset) => {
+            history.push(Seen::Acked { partition, offset, records, acks, sent_at });
+        }
+        Outcome::Refused(code) => {
+            history.refused(code.code());
+            cluster.forget_leader(partition);
+            if code == ErrorCode::NotEnoughReplicas {
+                history.push(Seen::Refused { partition, records });
+            }
+        }
+        Outcome::Unknown => history.unknown(),
+        Outcome::NotSent => {}
+    }
+}
+
+/// Sends batches one after the other without waiting for answers, and does not heed those: they are all sent again. The
+/// leader has to tell that from new records.
+async fn send_together(
+    cluster: &mut Cluster,
+    settings: ProducerSettings,
+    partition: i32,
+    batches: &[Batch],
+) {
+    let Some(leader) = cluster.leader(partition).await else { return };
+    let Ok(connection) = cluster.connection(leader).await else {
+        return cluster.forget(leader);
+    };
+    let requests: Vec<_> =
+        batches.iter().map(|batch| request(settings, partition, batch.bytes.clone())).collect();
+    for request in &requests[..requests.len() - 1] {
+        // It is on its way once it was polled; nobody waits for its answer, which comes before the last one's.
+        let mut sending = std::pin::pin!(connection.send_at_most(request, BY_NAME));
+        drop(poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await);
+    }
+    if let Some(last) = requests.last()
+        && connection.send_at_most(last, BY_NAME).await.is_err()
+    {
+        cluster.forget(leader);
+    }
+}
+
+/// Sends a batch until it is acknowledged. False if that is of no use any more.
+async fn send_until_acked(
+    cluster: &mut Cluster,
+    settings: ProducerSettings,
+    partition: i32,
+    batch: &Batch,
+    first_sent: Option<Duration>,
+) -> bool {
+    let history = cluster.context.history.clone();
+    let sent_at = first_sent.unwrap_or_else(|| cluster.context.scheduler.elapsed());
+    let mut sends = u32::from(first_sent.is_some());
+    loop {
+        match send(cluster, settings, partition, batch.bytes.clone()).await {
+            Outcome::Acked(offset) => {
+                if sends > 0 {
+                    history.repeated();
+                }
+                let (acks, records) = (settings.acks, batch.records.clone());
+                history.push(Seen::Acked { partition, offset, records, acks, sent_at });
+                return true;
+            }
+            Outcome::Refused(code) => {
+                sends += 1;
+                history.refused(code.code());
+                cluster.forget_leader(partition);
+                if FATAL.contains(&code) {
+                    let (record, code) = (batch.records[0], code.code());
+                    history.push(Seen::OutOfOrder { partition, record, code });
+                    return false;
+                }
+            }
+            Outcome::Unknown => {
+                sends += 1;
+                history.unknown();
+            }
+            Outcome::NotSent => {}
+        }
+        cluster.pause(Duration::from_millis(300)).await;
     }
 }
 
@@ -127,10 +216,19 @@ async fn init(cluster: &mut Cluster) -> Option<(i64, i16)> {
     };
     let response = cluster.ask(broker, &request).await?;
     cluster.context.history.refused(response.error_code);
-    (response.error_code == 0).then_some((response.producer_id, response.producer_epoch))
+    if response.error_code != 0 {
+        return None;
+    }
+    let (id, epoch) = (response.producer_id, response.producer_epoch);
+    cluster.context.history.push(Seen::ProducerId { id, epoch });
+    Some((id, epoch))
 }
 
-fn batch(context: &ClientContext, records: &[RecordId], stamp: Option<((i64, i16), i32)>) -> Bytes {
+fn encoded(
+    context: &ClientContext,
+    records: &[RecordId],
+    stamp: Option<((i64, i16), i32)>,
+) -> Bytes {
     let mut builder = RecordBatchBuilder::new();
     if let Some(((id, epoch), sequence)) = stamp {
         builder = builder.producer(ProducerId(id), ProducerEpoch(epoch), Some(Sequence(sequence)));
@@ -144,6 +242,18 @@ fn batch(context: &ClientContext, records: &[RecordId], stamp: Option<((i64, i16
     builder.build().expect("small records")
 }
 
+fn request(settings: ProducerSettings, partition: i32, batch: Bytes) -> ProduceRequest {
+    let data = PartitionProduceData { index: partition, records: Some(Records::from(batch)) };
+    let topic =
+        TopicProduceData { name: TOPIC.into(), partition_data: vec![data], ..Default::default() };
+    ProduceRequest {
+        acks: settings.acks,
+        timeout_ms: 4_000,
+        topic_data: vec![topic],
+        ..Default::default()
+    }
+}
+
 async fn send(
     cluster: &mut Cluster,
     settings: ProducerSettings,
@@ -155,15 +265,7 @@ async fn send(
         cluster.forget(leader);
         return Outcome::NotSent;
     };
-    let data = PartitionProduceData { index: partition, records: Some(Records::from(batch)) };
-    let topic =
-        TopicProduceData { name: TOPIC.into(), partition_data: vec![data], ..Default::default() };
-    let request = ProduceRequest {
-        acks: settings.acks,
-        timeout_ms: 4_000,
-        topic_data: vec![topic],
-        ..Default::default()
-    };
+    let request = request(settings, partition, batch);
     if settings.acks == 0 {
         if connection.send_unanswered(&request, BY_NAME).await.is_err() {
             cluster.forget(leader);

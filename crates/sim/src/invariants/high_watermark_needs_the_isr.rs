@@ -1,8 +1,9 @@
 //! S12, rule R3: a leader's high watermark moves only while enough replicas are in sync for its own view of the ISR, and
 //! only to where every member of the ISR holds the log; of the ISR that the store has, which others elect from.
+//! Who comes into an ISR holds all that is committed.
 
 use super::{Invariant, Verdict};
-use crate::facts::{Facts, ReplicaStep};
+use crate::facts::{Facts, PartitionState, ReplicaStep};
 use broker::RoleView;
 use std::collections::BTreeMap;
 
@@ -49,6 +50,23 @@ impl Invariant for HighWatermarkNeedsTheIsr {
         match isr.iter().find(lacks) {
             None => Ok(()),
             Some(id) => Err(format!("{who}: {id} is in the ISR and ends before: {:?}", self.ends)),
+        }
+    }
+
+    fn state_written(&mut self, facts: &Facts, partition: i32, state: &PartitionState) -> Verdict {
+        let known = facts.partitions.get(&partition).and_then(|facts| facts.state.as_ref());
+        let Some(known) = known else { return Ok(()) };
+        let end = facts.committed_end(partition);
+        let lacks = |id: &&i32| {
+            !known.isr.contains(*id)
+                && self.ends.get(&(partition, **id)).is_some_and(|own| *own < end)
+        };
+        match state.isr.iter().find(lacks) {
+            None => Ok(()),
+            Some(id) => Err(format!(
+                "partition {partition}: {id} comes into {state:?}, and up to {end} is committed: {:?}",
+                self.ends
+            )),
         }
     }
 }

@@ -48,6 +48,7 @@ fn view(role: RoleView, leader_epoch: i32, high_watermark: i64, end: i64) -> Rep
         log: Some(LogView {
             log_start_offset: Offset(0),
             high_watermark: Offset(high_watermark),
+            durable_offset: Offset(0),
             log_end_offset: Offset(end),
             epochs: vec![(LeaderEpoch(1), Offset(0))],
         }),
@@ -72,16 +73,26 @@ fn broken(mut tell: impl FnMut(&mut dyn Invariant) -> Verdict) -> Vec<&'static s
     names.collect()
 }
 
+/// A replica of partition 0 of which nothing else can be read.
+fn step<'a>(
+    broker: i32,
+    before: Option<&'a ReplicaView>,
+    after: &'a ReplicaView,
+) -> ReplicaStep<'a> {
+    ReplicaStep { broker, partition: 0, before, after, read: &|_, _| None, producers: &|| None }
+}
+
+fn records_of(log: &[LoggedRecord], from: i64, to: i64) -> Vec<(i64, LoggedRecord)> {
+    (0..).zip(log.iter().copied()).filter(|(at, _)| (from..to).contains(at)).collect()
+}
+
 fn after_step(
     before: Option<&ReplicaView>,
     after: &ReplicaView,
     log: &[LoggedRecord],
 ) -> Vec<&'static str> {
-    let read = |from: i64, to: i64| {
-        let all = (0..).zip(log.iter().copied());
-        Some(all.filter(|(at, _)| (from..to).contains(at)).collect())
-    };
-    let step = ReplicaStep { broker: 2, partition: 0, before, after, read: &read };
+    let read = |from: i64, to: i64| Some(records_of(log, from, to));
+    let step = ReplicaStep { read: &read, ..step(2, before, after) };
     broken(|invariant| invariant.replica(&facts(), &step))
 }
 
@@ -125,20 +136,101 @@ fn high_watermarks_and_isrs() {
     let moved = |end_of_2: i64, isr: &[i32]| {
         let (before, after) = (led(1, isr), led(2, isr));
         broken(|invariant| {
-            let read = |_: i64, _: i64| None;
             let fetched = follower(1, end_of_2);
-            let of_2 =
-                ReplicaStep { broker: 2, partition: 0, before: None, after: &fetched, read: &read };
-            invariant.replica(&facts(), &of_2)?;
-            let before = Some(&before);
-            let of_1 = ReplicaStep { broker: 1, partition: 0, before, after: &after, read: &read };
-            invariant.replica(&facts(), &of_1)
+            invariant.replica(&facts(), &step(2, None, &fetched))?;
+            invariant.replica(&facts(), &step(1, Some(&before), &after))
         })
     };
     let none: [&str; 0] = [];
     assert_eq!(moved(2, &[1, 2]), none);
     assert_eq!(moved(1, &[1, 2]), ["S12"], "2 is in the ISR, and lacks it");
     assert_eq!(moved(2, &[1]), ["S12"], "too few for min.insync.replicas");
+    let joined = |end_of_3: i64| {
+        let mut facts = facts();
+        facts.registered.insert(3, SessionId(1));
+        broken(|invariant| {
+            let fetched = follower(1, end_of_3);
+            invariant.replica(&facts, &step(3, None, &fetched))?;
+            invariant.state_written(&facts, 0, &state(1, 1, &[1, 2, 3]))
+        })
+    };
+    assert_eq!(joined(2), none);
+    assert_eq!(joined(1), ["S12"], "3 comes into the ISR, and lacks what is committed");
+}
+
+#[test]
+fn what_a_start_finds() {
+    let none: [&str; 0] = [];
+    let durable = |end: i64, durable_offset: i64| {
+        let mut view = follower(0, end);
+        view.log.as_mut().unwrap().durable_offset = Offset(durable_offset);
+        view
+    };
+    let started_again = |end: i64, log: &[LoggedRecord]| {
+        broken(|invariant| {
+            let (before, after) = (durable(2, 2), durable(end, 0));
+            let read = |from, to| Some(records_of(&TWO, from, to));
+            invariant.replica(&facts(), &ReplicaStep { read: &read, ..step(2, None, &before) })?;
+            let read = |from, to| Some(records_of(log, from, to));
+            invariant.replica(&facts(), &ReplicaStep { read: &read, ..step(2, None, &after) })
+        })
+    };
+    assert_eq!(started_again(2, &TWO), none);
+    assert_eq!(started_again(1, &TWO[..1]), ["D1"]);
+    assert_eq!(started_again(2, &[TWO[0], LoggedRecord { id: 9, ..TWO[1] }]), ["D1"]);
+    let knows = |known: &[(i64, i16, i32)]| {
+        let stamped = LoggedRecord { producer: Some((5, 0, 3)), ..TWO[0] };
+        let (read, view) = (|_, _| Some(vec![(0, stamped)]), follower(0, 1));
+        let producers = || Some(known.to_vec());
+        let step = ReplicaStep { read: &read, producers: &producers, ..step(2, None, &view) };
+        broken(|invariant| invariant.replica(&facts(), &step))
+    };
+    assert_eq!(knows(&[(5, 0, 3)]), none);
+    assert_eq!(knows(&[(5, 0, 2)]), ["I1"]);
+    assert_eq!(knows(&[]), ["I1"]);
+}
+
+#[test]
+fn groups() {
+    let none: [&str; 0] = [];
+    let at = Duration::from_secs;
+    let stands = |offset, asked_at| Seen::GroupStands { partition: 0, offset, asked_at };
+    let after_commit = |then: Seen| {
+        broken(|invariant| {
+            invariant.seen(&facts(), &Seen::Committing { partition: 0, offset: 7 })?;
+            let (generation, sent_at) = (1, at(6));
+            let committed = Seen::Committed { generation, partition: 0, offset: 7, sent_at };
+            invariant.seen(&facts(), &committed)?;
+            invariant.seen(&facts(), &then)
+        })
+    };
+    assert_eq!(after_commit(stands(7, at(10))), none);
+    assert_eq!(after_commit(stands(-1, at(8))), none, "it was asked before");
+    assert_eq!(after_commit(stands(-1, at(10))), ["G1"]);
+    assert_eq!(after_commit(stands(8, at(10))), ["G1"], "nobody committed that");
+    let assigned = |generation, member: &str| Seen::Assigned {
+        generation,
+        member: member.to_owned(),
+        partitions: vec![0],
+    };
+    let after_assigned = |then: Seen| {
+        broken(|invariant| {
+            invariant.seen(&facts(), &assigned(2, "a"))?;
+            invariant.seen(&facts(), &then)
+        })
+    };
+    assert_eq!(after_assigned(assigned(2, "a")), none, "it synced again");
+    assert_eq!(after_assigned(assigned(3, "b")), none);
+    assert_eq!(after_assigned(assigned(2, "b")), ["G2"]);
+    let committed = |generation, sent_at| Seen::Committed {
+        generation,
+        partition: 0,
+        offset: 7,
+        sent_at: at(sent_at),
+    };
+    assert_eq!(after_assigned(committed(1, 8)), none, "it was sent before");
+    assert_eq!(after_assigned(committed(1, 10)), ["G2"]);
+    assert_eq!(after_seen(&Seen::Fenced { instance: "i".to_owned() }), ["G2"]);
 }
 
 #[test]
@@ -213,6 +305,13 @@ fn records_that_become_committed() {
         invariant.committed(&facts(), 0, 3, &of(10, 2))
     });
     assert_eq!(gap, ["I1"]);
+    let out_of_order = Seen::OutOfOrder { partition: 0, record: 9, code: 45 };
+    assert_eq!(after_seen(&out_of_order), ["I2"]);
+    let given_twice = broken(|invariant| {
+        invariant.seen(&facts(), &Seen::ProducerId { id: 5, epoch: 0 })?;
+        invariant.seen(&facts(), &Seen::ProducerId { id: 5, epoch: 0 })
+    });
+    assert_eq!(given_twice, ["I2"]);
     let back = broken(|invariant| {
         invariant.committed(&facts(), 0, 2, &LoggedRecord { id: 9, epoch: 2, producer: None })?;
         invariant.committed(&facts(), 0, 3, &LoggedRecord { id: 10, epoch: 1, producer: None })
