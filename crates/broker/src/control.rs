@@ -158,7 +158,7 @@ fn refusal(
     };
     let own = broker.controller.get().map_or(BrokerEpoch(-1), ControllerHandle::broker_epoch);
     // A greater one is our next, which we have not heard of yet ourselves.
-    if broker_epoch != -1 && BrokerEpoch(broker_epoch) < own {
+    if broker_epoch != -1 && BrokerEpoch(broker_epoch) < own && !Bug::Kafka7235.is_planted() {
         warn!(controller, broker_epoch, own = own.0, "a request for an earlier registration");
         return Some(ErrorCode::StaleBrokerEpoch);
     }
@@ -522,7 +522,9 @@ fn stop(broker: &Arc<Broker>, topic: &str, state: &StopReplicaPartitionState) ->
         .find(topic, state.partition_index)
         .and_then(|partition| partition.leadership())
         .map(|(_, epoch)| epoch);
-    let is_exempt = state.leader_epoch == DELETION_EPOCH || state.leader_epoch == UNKNOWN_EPOCH;
+    let is_exempt = state.leader_epoch == DELETION_EPOCH
+        || state.leader_epoch == UNKNOWN_EPOCH
+        || Bug::Kafka9539.is_planted();
     if !is_exempt && current.is_some_and(|current| LeaderEpoch(state.leader_epoch) < current) {
         return ErrorCode::FencedLeaderEpoch;
     }

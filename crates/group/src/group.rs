@@ -21,7 +21,7 @@ use crate::timers::{Timer, Timers};
 use crate::{Error, Waiter};
 use bytes::Bytes;
 use coordinator::WriteError;
-use model::{Instant, Timestamp};
+use model::{Bug, Instant, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -301,7 +301,7 @@ impl Group {
         match self.state {
             State::Stable if self.protocol.is_some() && self.select_protocol() == self.protocol => {
                 let stored = self.store(|m| m.assignment.clone());
-                let waiter = Waiter::StaticMember(Box::new(StaticMember {
+                let write = StaticMember {
                     group: self.id.clone(),
                     member: new,
                     before,
@@ -309,7 +309,11 @@ impl Group {
                     generation: self.generation,
                     old_leader,
                     can_skip_assignment: join.can_skip_assignment,
-                }));
+                };
+                if Bug::Kafka10284.is_planted() {
+                    return self.static_member_stored(write, Ok(()), step);
+                }
+                let waiter = Waiter::StaticMember(Box::new(write));
                 step.writes.push((self.id.clone(), stored, waiter));
             }
             State::Stable => {
@@ -696,6 +700,9 @@ impl Group {
         }
         let is_empty = self.state == State::Empty;
         if speaker.generation < 0 && is_empty {
+            return Ok(());
+        }
+        if speaker.generation >= 0 && Bug::Kafka2596.is_planted() {
             return Ok(());
         }
         if speaker.generation >= 0 || !speaker.member.is_empty() || speaker.instance.is_some() {

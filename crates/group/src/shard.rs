@@ -13,7 +13,7 @@ use crate::request::{
 use crate::request::{GroupConfig, Join, JoinRefused, Leaver, Overview, Speaker, Sync, Ticket};
 use crate::timers::{Timer, Timers};
 use coordinator::{Decision, Origin, Replicated, Shard, WriteError, WriteId};
-use model::{Instant, Offset, ProducerId, Timestamp, TopicId, TopicName};
+use model::{Bug, Instant, Offset, ProducerId, Timestamp, TopicId, TopicName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -731,6 +731,7 @@ impl Groups {
                 group.is_stored = true;
                 group.confirm(&stored, wall);
             }
+            (Some(group), Some(_)) if group.is_stored && Bug::Kafka462.is_planted() => {}
             (Some(group), Some(stored)) => {
                 group.is_stored = true;
                 group.load(stored);

@@ -23,6 +23,8 @@ pub enum Area {
     Storage,
     /// Idempotent producers.
     Producers,
+    /// Consumer groups and what they commit.
+    Groups,
 }
 
 macro_rules! bugs {
@@ -69,7 +71,7 @@ bugs! {
         Kafka9807 "KAFKA-9807" "a consumer reads up to the log's end",
         Kafka10706 "KAFKA-10706" "a truncation that removes no record leaves epochs that have none",
         Kafka12686 "KAFKA-12686" "an answer to an ISR change counts though the partition's state is another by now",
-        Kafka13091 "KAFKA-13091" "a high watermark does not wait for a replica that is on its way into the ISR",
+        Kip497 "KIP-497" "a high watermark does not wait for a replica that is on its way into the ISR",
         Kafka13207 "KAFKA-13207" "a follower appends what it was sent in an earlier leader epoch",
         Kafka14617 "KAFKA-14617" "a replica joins the ISR on what it had fetched before its broker started again",
         Kafka14704 "KAFKA-14704" "a follower takes its leader's high watermark over before it cuts what departs",
@@ -84,7 +86,26 @@ bugs! {
         Kafka3143 "KAFKA-3143" "an ISR of which nobody is there is emptied",
         Kafka5473 "KAFKA-5473" "a broker whose session expired tries once to register again",
         Kafka6082 "KAFKA-6082" "a controller writes without checking that nobody was elected after it",
+        Kafka7235 "KAFKA-7235" "a broker does what was meant for its registration before this one",
+        Kafka9539 "KAFKA-9539" "a broker stops a replica though that was said in an earlier leader epoch",
         Kafka13916 "KAFKA-13916" "a replica joins the ISR though its broker is not registered or about to stop",
+    }
+    Storage {
+        Kafka3968 "KAFKA-3968" "the name of a new segment is not made durable with its records",
+        Kafka10101 "KAFKA-10101" "what a log holds after a crash counts as durable",
+        Kafka16541 "KAFKA-16541" "the leader epochs of a log are not made durable with its records",
+        Kafka10778 "KAFKA-10778" "a log goes on after a failed append with what that has changed in memory",
+    }
+    Producers {
+        Kafka5435 "KAFKA-5435" "a log that has lost its last snapshot of producers by a truncation knows of no producer",
+        Kafka5494 "KAFKA-5494" "a log remembers the last batch of each producer only",
+        Kafka6683 "KAFKA-6683" "the snapshot of producers before a segment knows of the batch that begins it",
+    }
+    Groups {
+        Kafka2596 "KAFKA-2596" "a coordinator takes commits of generations that it does not know",
+        Kafka5600 "KAFKA-5600" "a coordinator loads the first piece of its log only",
+        Kafka10284 "KAFKA-10284" "a static member's new id is not stored",
+        Kafka462 "KAFKA-PR-462" "a coordinator that loads its log keeps the first state of each group",
     }
 }
 

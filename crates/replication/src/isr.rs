@@ -33,7 +33,7 @@ impl Isr {
     #[must_use]
     pub fn maximal_contains(&self, broker: BrokerId) -> bool {
         let is_coming = self.pending == Some(Pending::Expand(broker));
-        self.committed.contains(&broker) || is_coming && !Bug::Kafka13091.is_planted()
+        self.committed.contains(&broker) || is_coming && !Bug::Kip497.is_planted()
     }
 
     /// How many members the largest ISR has that may be in force.

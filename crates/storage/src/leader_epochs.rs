@@ -8,7 +8,7 @@ use crate::checkpoint::{self, Durability};
 use crate::error::{DiskError, LogError};
 use crate::files::PartitionDirectory;
 use crate::read::EpochEnd;
-use model::{LeaderEpoch, Offset};
+use model::{Bug, LeaderEpoch, Offset};
 
 /// The file's name, in the partition's directory.
 pub(crate) const FILE_NAME: &str = "leader-epoch-checkpoint";
@@ -137,7 +137,9 @@ impl LeaderEpochs {
 
     /// Whether the file has to be synced; the caller does it.
     pub(crate) fn take_unsynced(&mut self) -> bool {
-        std::mem::take(&mut self.unsynced) && !self.entries.is_empty()
+        std::mem::take(&mut self.unsynced)
+            && !self.entries.is_empty()
+            && !Bug::Kafka16541.is_planted()
     }
 }
 

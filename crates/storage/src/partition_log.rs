@@ -33,7 +33,7 @@ use crate::segment::{IndexWrites, Segment};
 use crate::tail::Tail;
 use appending::Recent;
 pub use compaction::SwappedFiles;
-use model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, Timestamp};
+use model::{Bug, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, Timestamp};
 use model::{TopicId, TopicPartition};
 use platform::disk::OpenOptions;
 use std::collections::BTreeMap;
@@ -576,7 +576,9 @@ impl PartitionLog {
         }
         self.segments = loaded.segments;
         self.epochs = loaded.epochs;
-        self.producers = loaded.producers;
+        if !Bug::Kafka10778.is_planted() {
+            self.producers = loaded.producers;
+        }
         self.reserved_end = self.log_end_offset;
         self.producers.state.high_watermark_moved(self.high_watermark);
         self.tail.clear();

@@ -20,7 +20,7 @@ use crate::scan::{Scanner, producer_batch};
 use crate::segment::{IndexWrites, Segment};
 use crate::snapshot;
 use crate::transaction_index::{ENTRY_BYTES, TransactionEntry, TransactionIndex};
-use model::{Offset, Timestamp};
+use model::{Bug, Offset, Timestamp};
 use platform::disk::OpenOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
@@ -140,6 +140,10 @@ impl Producers {
         keep: Offset,
     ) -> Result<(), LogError> {
         self.reload(request, request.log_start_offset, to, keep.max(to))?;
+        if self.snapshots.is_empty() && Bug::Kafka5435.is_planted() {
+            self.end_offset = to;
+            return Ok(());
+        }
         self.recall(segments)?;
         for (at, segment) in segments.iter().enumerate() {
             let next_base = segments.get(at + 1).map(|next| next.base);
@@ -470,7 +474,7 @@ pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Loaded, LogError> {
             producers.try_snapshot(directory);
         }
     }
-    let recovery_point = if request.clean && !recovered_any {
+    let recovery_point = if request.clean && !recovered_any || Bug::Kafka10101.is_planted() {
         log_end_offset
     } else {
         request.recovery_point.min(log_end_offset)

@@ -11,7 +11,7 @@ use crate::segment::{Incoming, Segment};
 use crate::snapshot;
 use crate::transaction_index::{ENTRY_BYTES, TransactionEntry};
 use bytes::Bytes;
-use model::{LeaderEpoch, Offset, Timestamp};
+use model::{Bug, LeaderEpoch, Offset, Timestamp};
 use protocol::records::validate::{Validated, verified};
 use std::collections::VecDeque;
 use std::io;
@@ -207,6 +207,9 @@ impl PartitionLog {
 
         // From here on nothing fails.
         let aborted = self.producers.state.apply(update);
+        if let Some(roll) = extra.roll.as_mut().filter(|_| Bug::Kafka6683.is_planted()) {
+            roll.snapshot = roll.snapshot.take().map(|_| snapshot::encode(&self.producers.state));
+        }
         self.producers.end_offset = Offset(incoming.last_offset.0.saturating_add(1));
         let active = self.segments.last_mut().expect("a log has a segment");
         let position = active.size;
