@@ -10,6 +10,11 @@ use std::collections::BTreeMap;
 /// Kafka gives producer ids away in blocks of so many.
 const PRODUCER_ID_BLOCK: i64 = 1000;
 
+/// What comes with its data may go back to the broker that it is from, which counts producer ids on from its own, from
+/// 0 at first. A producer with an id that somebody had here would be taken for that one, and its records for sent
+/// again: acknowledged, and not stored. So ids begin where Apache's never come.
+const FIRST_PRODUCER_ID: i64 = 1 << 40;
+
 /// A topic of which this broker has every partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedTopic {
@@ -65,7 +70,7 @@ impl From<StoreError> for ImportError {
 
 impl Membership {
     /// Makes the store know `topics`, all of them on broker `broker` alone, and never give away a producer
-    /// id up to `last_producer_id`. Each topic is one transaction; what is there already stays.
+    /// id up to `last_producer_id`, or one that Apache's brokers may give. Each topic is one transaction; what is there already stays.
     ///
     /// # Errors
     /// [`ImportError`]; topics before the one that it names are there then.
@@ -75,9 +80,8 @@ impl Membership {
         topics: &[ImportedTopic],
         last_producer_id: Option<i64>,
     ) -> Result<Vec<Imported>, ImportError> {
-        if let Some(last) = last_producer_id {
-            self.pass_producer_ids(broker, last).await?;
-        }
+        let last = last_producer_id.unwrap_or_default().max(FIRST_PRODUCER_ID - 1);
+        self.pass_producer_ids(broker, last).await?;
         let mut outcomes = Vec::with_capacity(topics.len());
         for topic in topics {
             outcomes.push(self.import_one(broker, topic).await?);
@@ -222,7 +226,8 @@ mod tests {
     #[tokio::test]
     async fn a_topic_is_there_as_a_controller_of_kafkas_leaves_it() {
         let member = member().await;
-        let outcome = member.import(BrokerId(1), &[topic(&[])], Some(2500)).await.unwrap();
+        let found = Some(FIRST_PRODUCER_ID + 2500);
+        let outcome = member.import(BrokerId(1), &[topic(&[])], found).await.unwrap();
         assert_eq!(outcome, [Imported::Added]);
         let id = TopicId([7; 16]);
         assert_eq!(
@@ -237,20 +242,32 @@ mod tests {
         );
         assert_eq!(
             text(&member, "/latest_producer_id_block").await,
-            r#"{"version":1,"broker":1,"block_start":"2000","block_end":"2999"}"#
+            r#"{"version":1,"broker":1,"block_start":"1099511630000","block_end":"1099511630999"}"#
         );
+    }
+
+    /// Seen with Apache Kafka 4.3.1, which got its directory back: it gave an id again that a producer had had here.
+    #[tokio::test]
+    async fn a_producer_id_is_never_one_that_apache_gives() {
+        for found in [None, Some(0), Some(2500)] {
+            let member = member().await;
+            member.import(BrokerId(1), &[topic(&[])], found).await.unwrap();
+            let block = text(&member, "/latest_producer_id_block").await;
+            assert!(block.contains(r#""block_end":"1099511627999""#), "the next is above: {block}");
+        }
     }
 
     #[tokio::test]
     async fn what_is_there_stays_unless_settings_are_given() {
         let member = member().await;
         let held = topic(&[("retention.ms", "-1")]);
-        member.import(BrokerId(1), std::slice::from_ref(&held), Some(2500)).await.unwrap();
+        let found = Some(FIRST_PRODUCER_ID + 2500);
+        member.import(BrokerId(1), std::slice::from_ref(&held), found).await.unwrap();
         let mut other = topic(&[("retention.ms", "5")]);
         let again = member.import(BrokerId(1), &[other.clone()], Some(1)).await.unwrap();
         assert_eq!(again, [Imported::Unchanged]);
         assert!(text(&member, "/config/topics/t").await.contains("-1"));
-        assert!(text(&member, "/latest_producer_id_block").await.contains("2999"));
+        assert!(text(&member, "/latest_producer_id_block").await.contains("1099511630999"));
         other.settings_are_given = true;
         for expected in [Imported::SettingsReplaced, Imported::Unchanged] {
             assert_eq!(
