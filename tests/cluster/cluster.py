@@ -39,8 +39,13 @@ def wait_for(look, what, seconds=PATIENCE, every=0.02):
             last = found
         except (OSError, LookupError, struct.error) as error:
             last = error
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}: {last!r}"
+        now = time.monotonic()
+        assert now < deadline, f"waited {seconds} s for {what}: {last!r}"
         time.sleep(every)
+        overslept = time.monotonic() - now - every
+        if overslept > 1:
+            # The machine stood still; so did they that are waited for.
+            deadline += overslept
 
 
 def free_ports(count):
