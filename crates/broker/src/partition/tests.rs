@@ -38,6 +38,7 @@ struct World {
     clock: Arc<ManualClock>,
     partitions: Partitions,
     proposals: Arc<Mutex<Vec<IsrProposal>>>,
+    topic_id: Option<TopicId>,
 }
 
 impl World {
@@ -90,7 +91,7 @@ impl World {
         // These tests fetch by hand.
         environment.fetchers.stop();
         let partitions = Partitions::new(Arc::new(environment), found);
-        Self { disk, clock, partitions, proposals }
+        Self { disk, clock, partitions, proposals, topic_id: None }
     }
 
     /// The same disk after `kill -9`.
@@ -130,7 +131,7 @@ impl World {
             registration: BrokerEpoch(0),
         };
         let assignments = vec![assignment; times];
-        let results = self.partitions.host(&"t".into(), None, &settings, assignments);
+        let results = self.partitions.host(&"t".into(), self.topic_id, &settings, assignments);
         assert_eq!(results.len(), times);
         results.into_iter().for_each(|result| result.unwrap());
     }

@@ -30,3 +30,30 @@ fn a_log_that_begins_within_a_batch_moves() {
     assert_eq!(partition.log_start_offset(), 1);
     assert_eq!(world.append(&batch(), true).offset(), Some(3));
 }
+
+/// What could be: a topic was deleted while its log moved, the broker was killed before the copy went, and the copy
+/// was taken for that of the next topic of the name.
+#[test]
+fn the_copy_of_another_topics_log_is_deleted() {
+    let mut world = World::new();
+    world.topic_id = Some(TopicId([7; 16]));
+    world.lead(&[0], &[0], 0, &[]);
+    world.append(&batch(), true);
+    let [_, to] = directories(&world);
+    let interrupted = world.partition().move_to(&to).unwrap().unwrap();
+    assert!(matches!(interrupted.run(|| true), Ended::Interrupted));
+    let is_copys = |path: &std::path::Path| path.to_string_lossy().contains("-future/");
+    let files = world.disk.files();
+    let metadata = files.iter().map(|(path, _)| path);
+    let metadata = metadata.filter(|path| is_copys(path) && path.ends_with("partition.metadata"));
+    let metadata = metadata.collect::<Vec<_>>();
+    assert_eq!(metadata.len(), 1);
+    let other = format!("version: 0\ntopic_id: {}", TopicId([9; 16]));
+    world.disk.put(metadata[0], other.as_bytes());
+    let mut restarted = world.restarted();
+    restarted.topic_id = world.topic_id;
+    restarted.lead(&[0], &[0], 1, &[]);
+    assert!(restarted.partition().move_progress().is_none());
+    assert!(!restarted.disk.files().iter().any(|(path, _)| is_copys(path)));
+    assert_eq!(restarted.contents().len(), 1);
+}
