@@ -58,6 +58,13 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Try every state of the models, and show that wrong rules are caught: `cargo xtask specs replication`.
+    #[command(disable_help_flag = true)]
+    Specs {
+        /// Options of `barnabas-specs`; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -68,6 +75,7 @@ fn main() -> ExitCode {
         Command::Bench { arguments } => tools::bench(&arguments),
         Command::Differential { arguments } => tools::differential(&arguments),
         Command::Crash { arguments } => tools::crash(&arguments),
+        Command::Specs { arguments } => tools::specs(&arguments),
         Command::Sim { arguments } => tools::sim(&arguments),
     };
     match result {

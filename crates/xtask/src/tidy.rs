@@ -56,6 +56,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("crash", &["model", "protocol", "platform", "storage"]),
+    ("specs", &["model", "replication"]),
     ("xtask", &[]),
 ];
 

@@ -28,6 +28,12 @@ pub(crate) fn crash(arguments: &[String]) -> Result<(), String> {
     replace_with("target/ci/barnabas-crash", arguments)
 }
 
+/// Builds the models and checks them.
+pub(crate) fn specs(arguments: &[String]) -> Result<(), String> {
+    cargo(&["build", "--profile", "ci", "--package", "specs"])?;
+    replace_with("target/ci/barnabas-specs", arguments)
+}
+
 /// Becomes `program`, so that signals reach it; it ends what it started. Returns only if that fails.
 fn replace_with(program: &str, arguments: &[String]) -> Result<(), String> {
     let error = Command::new(program).args(arguments).exec();
