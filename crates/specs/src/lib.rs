@@ -8,6 +8,7 @@
 //! - What is said to hold is said of outcomes (a committed record is lost), not of the rule that was broken.
 //! - Bounds are small so that all of it ends; what needs more crashes, records or elections is for the simulator.
 
+pub mod controller;
 pub mod replication;
 pub mod run;
 pub mod table;
@@ -17,5 +18,5 @@ use run::Run;
 /// All models under the right rules and under each wrong one.
 #[must_use]
 pub fn runs() -> Vec<Run> {
-    replication::runs()
+    [replication::runs(), controller::runs()].into_iter().flatten().collect()
 }
