@@ -9,6 +9,8 @@
 //! - Bounds are small so that all of it ends; what needs more crashes, records or elections is for the simulator.
 
 pub mod controller;
+mod members;
+pub mod reassignment;
 pub mod replication;
 pub mod run;
 pub mod table;
@@ -18,5 +20,5 @@ use run::Run;
 /// All models under the right rules and under each wrong one.
 #[must_use]
 pub fn runs() -> Vec<Run> {
-    [replication::runs(), controller::runs()].into_iter().flatten().collect()
+    [replication::runs(), controller::runs(), reassignment::runs()].into_iter().flatten().collect()
 }

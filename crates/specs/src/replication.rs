@@ -8,13 +8,12 @@
 
 mod broker;
 mod log;
-mod members;
 mod store;
 
+use crate::members::{BROKERS, Members};
 use crate::run::{Run, Wrong};
 use broker::{Broker, fetch};
 use log::{Log, Record};
-use members::{BROKERS, Members};
 use stateright::{Model, Property};
 use store::{Answer, Store};
 

@@ -3,8 +3,8 @@
 
 use super::Variant;
 use super::log::{Log, offset, raw};
-use super::members::{BROKERS, Members};
 use super::store::{MIN_ISR, Proposal, Store};
+use crate::members::{BROKERS, Members};
 use model::LeaderEpoch;
 use replication::truncation::{
     OutOfRange, Reconciliation, high_watermark_after_fetch, on_divergence, on_out_of_range,

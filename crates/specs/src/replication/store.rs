@@ -3,7 +3,7 @@
 
 use super::Variant;
 use super::log::Log;
-use super::members::{BROKERS, Members};
+use crate::members::{BROKERS, Members};
 
 /// `min.insync.replicas`.
 pub(super) const MIN_ISR: u32 = 2;

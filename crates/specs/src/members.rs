@@ -1,50 +1,50 @@
 //! A set of brokers.
 
 /// The replicas: enough for an ISR above its minimum, and for one that is outside.
-pub(super) const BROKERS: u8 = 3;
+pub(crate) const BROKERS: u8 = 3;
 
 /// Of brokers 0 to 2.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(super) struct Members(u8);
+pub(crate) struct Members(u8);
 
 impl Members {
-    pub(super) fn of(members: &[u8]) -> Self {
+    pub(crate) fn of(members: &[u8]) -> Self {
         members.iter().fold(Self::default(), |set, &id| set.with(id))
     }
 
-    pub(super) fn contains(self, id: u8) -> bool {
+    pub(crate) fn contains(self, id: u8) -> bool {
         self.0 & (1 << id) != 0
     }
 
-    pub(super) fn with(self, id: u8) -> Self {
+    pub(crate) fn with(self, id: u8) -> Self {
         Self(self.0 | 1 << id)
     }
 
-    pub(super) fn without(self, id: u8) -> Self {
+    pub(crate) fn without(self, id: u8) -> Self {
         Self(self.0 & !(1 << id))
     }
 
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    pub(super) fn or(self, other: Self) -> Self {
+    pub(crate) fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(super) fn minus(self, other: Self) -> Self {
+    pub(crate) fn minus(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    pub(super) fn len(self) -> u32 {
+    pub(crate) fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    pub(super) fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    pub(super) fn iter(self) -> impl Iterator<Item = u8> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = u8> {
         (0..BROKERS).filter(move |&id| self.contains(id))
     }
 }
