@@ -206,9 +206,16 @@ impl Driver {
             self.stop(stopped, "replicas went offline").await;
             return;
         }
-        let changed = [failed, back].concat();
+        let changed = [failed, back.clone()].concat();
         match self.repair(changed.clone()).await {
             Ok(mut outbox) => {
+                // It answered what it was asked, and was told of nothing that has changed since.
+                let context = self.context();
+                let is_told = |at: &&TopicPartition| {
+                    context.reachable_replicas(at).contains(&broker)
+                        && !context.deleting.contains_key(&at.topic)
+                };
+                back.iter().filter(is_told).for_each(|at| outbox.lead(at, [broker], false));
                 changed.iter().for_each(|at| outbox.describe(at));
                 // One whose log is gone may start empty as soon as nobody counts on it.
                 let context = self.context();
