@@ -253,7 +253,8 @@ struct State {
     verified: Vec<u64>,
     /// Cells that were found to be damaged.
     bad: BTreeSet<u64>,
-    index_was_blamed: bool,
+    /// By kind.
+    was_blamed: [bool; Kind::ALL.len()],
     /// How often a part was cut off.
     cuts: u64,
     /// When all of it was last looked at, since the log was opened.
@@ -342,6 +343,13 @@ impl State {
             self.verified.resize(word + 1, 0);
         }
         self.verified[word] |= bit;
+    }
+
+    fn clear_verified(&mut self, cell: u64) {
+        let (word, bit) = place(cell);
+        if let Some(word) = self.verified.get_mut(word) {
+            *word &= !bit;
+        }
     }
 
     /// What was recorded of a cell.
@@ -593,11 +601,7 @@ impl SegmentFiles {
             return Ok(false);
         }
         let mut state = self.state();
-        for (word, bit) in (from / CELL_BYTES..to.div_ceil(CELL_BYTES)).map(place) {
-            if let Some(word) = state.verified.get_mut(word) {
-                *word &= !bit;
-            }
-        }
+        (from / CELL_BYTES..to.div_ceil(CELL_BYTES)).for_each(|cell| state.clear_verified(cell));
         Ok(true)
     }
 
@@ -719,6 +723,11 @@ impl SegmentFiles {
         self.state().cuts
     }
 
+    /// Whether batches are known to be damaged.
+    pub(crate) fn is_damaged(&self) -> bool {
+        !self.state().bad.is_empty()
+    }
+
     /// As of a file that is not there any more.
     pub(crate) fn gone(&self) -> DiskError {
         let source = io::Error::new(io::ErrorKind::NotFound, "it was cut off meanwhile");
@@ -726,7 +735,13 @@ impl SegmentFiles {
     }
 
     fn found_bad(&self, cell: u64, reason: String) -> Fault {
-        if self.state().bad.insert(cell) {
+        let is_news = {
+            let mut state = self.state();
+            // Whoever looks may have had it read from the disk, where the next reader finds it in memory.
+            state.clear_verified(cell);
+            state.bad.insert(cell)
+        };
+        if is_news {
             error!(
                 path = %self.path(Kind::Log).display(),
                 from = cell * CELL_BYTES,
@@ -734,6 +749,8 @@ impl SegmentFiles {
                 reason,
                 "damaged batches start in this part of the file: they are not served"
             );
+            // Should this broker end before it is mended, the next one is to look at once.
+            self.stamp(Timestamp(0));
         }
         Fault::Bad { cell, reason }
     }
@@ -873,17 +890,23 @@ impl SegmentFiles {
     /// Notes that everything in it was looked at.
     pub(crate) fn note_looked_at_whole(&self, now: Timestamp) {
         self.state().looked_at = Some(now);
+        if !self.is_damaged() {
+            self.stamp(now);
+        }
+    }
+
+    fn stamp(&self, time: Timestamp) {
         if let Ok(file) = self.get(Kind::Checksums)
-            && let Err(error) = file.set_modified(now)
+            && let Err(error) = file.set_modified(time)
         {
             debug!(%error, "after a restart it is looked at again");
         }
     }
 
-    /// The index led to no batch, or to one that comes too late.
-    pub(crate) fn blame_index(&self) {
-        if !std::mem::replace(&mut self.state().index_was_blamed, true) {
-            warn!(path = %self.path(Kind::OffsetIndex).display(), "the index does not fit its segment: it is not used");
+    /// The index led to no batch, or to one that comes too late, or says what the batch does not.
+    pub(crate) fn blame_index(&self, kind: Kind) {
+        if !std::mem::replace(&mut self.state().was_blamed[kind as usize], true) {
+            warn!(path = %self.path(kind).display(), "the index does not fit its segment: it is not used");
         }
     }
 }

@@ -27,6 +27,8 @@ mod transactions;
 mod view;
 
 pub use cleaning::{Cleaning, CleaningBuffers, CleaningError, CleaningTotals, Consequence};
+pub(crate) use output::Output;
+pub(crate) use swap::remove_files;
 pub use swap::{CleanedGroup, CleaningSwap};
 pub use view::{CleaningState, LogView};
 pub(crate) use view::{LastBatch, SegmentView};

@@ -17,6 +17,7 @@
 //! - A segment's bytes are looked at when they come from the disk for the first time; what is damaged is never served.
 //! - Files may outlive their names: a reader keeps the file that it was given.
 
+mod aborted;
 mod append;
 mod checkpoint;
 mod checksums;
@@ -30,9 +31,11 @@ mod files;
 mod flush;
 mod headroom;
 pub mod inspect;
+mod largest_timestamp;
 mod leader_epochs;
 mod log_config;
 mod log_directories;
+mod mending;
 mod meta_properties;
 mod moves;
 mod offset_index;
@@ -61,6 +64,7 @@ pub use error::{AppendError, DiskError, LogError, ReadError};
 pub use flush::FlushWork;
 pub use log_config::{CleanupPolicy, LogConfig};
 pub use log_directories::{LogDirectories, LogDirectoriesConfig, LogDirectory, NewLog, StartError};
+pub use mending::{Mending, MendingError};
 pub use partition_log::{ClosedLog, PartitionLog, SwappedFiles};
 pub use pending::PendingAppend;
 pub use producer_state::ProducerDescription;

@@ -10,6 +10,7 @@
 mod appending;
 mod compaction;
 mod finding;
+mod mending;
 mod moving;
 mod retention;
 #[cfg(test)]

@@ -145,7 +145,9 @@ impl ScrubSegment {
         while first < all {
             let next = (first + STEP_CELLS).min(all);
             let (from, len) = (first * CELL_BYTES, (next - first) * CELL_BYTES);
-            let was_cached = file.is_cached(from, len.min(self.end - from));
+            // What is read from the disk now was not looked at, whoever reads it.
+            let was_cached =
+                !self.files.forget_if_dropped(from, from + len.min(self.end - from))?;
             for cell in first..next {
                 match self.files.look_at(cell, bounds, &mut walk) {
                     Ok(found) => cells.push(found),

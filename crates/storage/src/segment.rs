@@ -4,6 +4,7 @@ use crate::checksums::{Bounds, Fault};
 use crate::entry_file::{Entry, EntryFile};
 use crate::error::{DiskError, LogError, ReadError};
 use crate::files::{Kind, SegmentFiles};
+use crate::largest_timestamp;
 use crate::log_config::LogConfig;
 use crate::offset_index::{OffsetEntry, OffsetIndex};
 use crate::scan::{Scanner, StoredBatch};
@@ -11,7 +12,7 @@ use crate::time_index::{TimeEntry, TimeIndex};
 use crate::transaction_index::TransactionIndex;
 use model::{Offset, Timestamp};
 use std::io::IoSlice;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The largest timestamp in a segment and the last offset of the batch that has it first.
@@ -33,8 +34,14 @@ pub(crate) struct Segment {
     pub(crate) offset_index: OffsetIndex,
     pub(crate) time_index: TimeIndex,
     pub(crate) transactions: TransactionIndex,
-    /// Not known before it is asked for, in segments that were opened.
-    pub(crate) max_timestamp: Option<MaxTimestamp>,
+    /// Not known before it is asked for, in segments that were opened; then as the time index says.
+    max_timestamp: Option<MaxTimestamp>,
+    /// Bytes of batches that were there when it was opened, or were left of them.
+    found: u64,
+    /// The largest timestamp in those, once it was looked for.
+    found_max: OnceLock<MaxTimestamp>,
+    /// The largest timestamp of what was appended since.
+    appended_max: Option<MaxTimestamp>,
     /// Largest timestamp of the first batch; not known before it is asked for.
     first_timestamp: Option<i64>,
     bytes_since_index_entry: u64,
@@ -66,6 +73,9 @@ impl Segment {
             time_index: TimeIndex::of_length(0),
             transactions: TransactionIndex::default(),
             max_timestamp: Some(MaxTimestamp { timestamp: -1, offset: files_base }),
+            found: 0,
+            found_max: OnceLock::new(),
+            appended_max: None,
             first_timestamp: None,
             bytes_since_index_entry: 0,
             created: now,
@@ -92,6 +102,7 @@ impl Segment {
             time_index: TimeIndex::of_length(time_index_bytes),
             transactions,
             max_timestamp: None,
+            found: size,
             sealed: true,
             reserved_transactions: transactions.entries,
             ..Self::empty(files, now)
@@ -145,6 +156,10 @@ impl Segment {
     /// Accounts for a batch that is being appended; index entries as Kafka 3.9.2 makes them.
     pub(crate) fn append(&mut self, batch: &StoredBatch, config: &LogConfig) {
         self.note_timestamp(batch);
+        if batch.max_timestamp > self.appended_max.map_or(-1, |max| max.timestamp) {
+            self.appended_max =
+                Some(MaxTimestamp { timestamp: batch.max_timestamp, offset: batch.last_offset });
+        }
         if self.size == 0 {
             self.first_timestamp = Some(batch.max_timestamp);
         }
@@ -207,9 +222,23 @@ impl Segment {
         Lookup::new(self, end).find(offset)
     }
 
-    /// The largest timestamp of the segment; of one that was opened, as its time index says.
+    /// The largest timestamp of the segment. Of one that was opened its batches are looked at when this is first asked.
     pub(crate) fn largest_timestamp(&self) -> Result<MaxTimestamp, DiskError> {
-        self.max_timestamp.map_or_else(|| self.last_time_entry(), Ok)
+        if let Some(known) = self.known_largest_timestamp() {
+            return Ok(known);
+        }
+        let found = self.found.min(self.published);
+        let max =
+            largest_timestamp::find(&self.files, &self.offset_index, &self.time_index, found)?;
+        let max = *self.found_max.get_or_init(|| max);
+        Ok(self.appended_max.filter(|later| later.timestamp > max.timestamp).unwrap_or(max))
+    }
+
+    /// The same, if it is known without looking.
+    pub(crate) fn known_largest_timestamp(&self) -> Option<MaxTimestamp> {
+        let none = MaxTimestamp { timestamp: -1, offset: self.base };
+        let found = if self.found == 0 { none } else { *self.found_max.get()? };
+        Some(self.appended_max.filter(|later| later.timestamp > found.timestamp).unwrap_or(found))
     }
 
     /// The first batch with a timestamp of at least `timestamp`, and those after it, in order. Offsets of the
@@ -222,8 +251,15 @@ impl Segment {
     ) -> Result<Scanner<'_>, ReadError> {
         let entry =
             self.time_index.last_where(&self.files, |entry| entry.timestamp <= timestamp)?;
-        let from = entry.map_or(self.base, |entry| self.base + i64::from(entry.relative_offset));
-        let first = Lookup::new(self, self.published).find_verified(from.max(at_least), limit)?;
+        let lookup = Lookup::new(self, self.published);
+        let mut from = self.base;
+        if let Some(entry) = entry {
+            match largest_timestamp::batch_of(&lookup, entry)? {
+                Some(_) => from = self.base + i64::from(entry.relative_offset),
+                None => self.files.blame_index(Kind::TimeIndex),
+            }
+        }
+        let first = lookup.find_verified(from.max(at_least), limit)?;
         let position = first.map_or(self.published, |batch| batch.position);
         Ok(Scanner::near(&self.files, position, self.published)?)
     }
@@ -265,6 +301,7 @@ impl Segment {
             self.first_timestamp = None;
         }
         self.max_timestamp = None;
+        (self.found, self.found_max, self.appended_max) = (end, OnceLock::new(), None);
         self.reserved = 0;
         self.sealed = false;
         self.activate()?;
@@ -487,7 +524,7 @@ impl Lookup {
                 Walk::Lost if self.files.cuts() != self.cuts => {
                     return Err(self.files.gone().into());
                 }
-                Walk::Lost => self.files.blame_index(),
+                Walk::Lost => self.files.blame_index(Kind::OffsetIndex),
             }
         }
         match self.walk_to(offset, 0, limit)? {

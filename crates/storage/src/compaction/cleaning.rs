@@ -248,8 +248,9 @@ impl Cleaning {
         let old = &self.view.segments[range];
         let flush_at = self.buffers.io_bytes.max(1);
         let base = old[0].base();
+        let (directory, config) = (&self.view.directory, &self.view.config);
         let mut output =
-            Output::new(&self.view, base, self.now, flush_at).map_err(LogError::from)?;
+            Output::new(directory, config, base, self.now, flush_at).map_err(LogError::from)?;
         let mut pass = Pass {
             state: &self.state,
             view: &self.view,
@@ -347,7 +348,7 @@ impl Pass<'_> {
         &mut self,
         batch: &Batch<'_>,
         segment: &SegmentView,
-        output: &mut Output<'_>,
+        output: &mut Output,
         pace: &mut dyn Pace,
     ) -> Result<(), CleaningError> {
         let damaged = |error: RecordsError| damaged(segment, batch, &error);

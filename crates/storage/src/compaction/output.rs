@@ -1,9 +1,10 @@
-//! Writing the segment that replaces a group of others.
+//! Writing the segments that replace others.
 
+use super::Pace;
 use super::cleaning::CleaningError;
-use super::{Pace, view::LogView};
 use crate::error::{DiskError, LogError};
-use crate::files::{Kind, SegmentFiles};
+use crate::files::{Kind, PartitionDirectory, SegmentFiles};
+use crate::log_config::LogConfig;
 use crate::recovery;
 use crate::scan::StoredBatch;
 use crate::segment::{IndexWrites, Segment};
@@ -18,8 +19,9 @@ const MOST_BYTES: u64 = i32::MAX as u64;
 
 /// What a group becomes: one segment, or several if one cannot hold it.
 #[derive(Debug)]
-pub(crate) struct Output<'a> {
-    view: &'a LogView,
+pub(crate) struct Output {
+    directory: Arc<PartitionDirectory>,
+    config: Arc<LogConfig>,
     now: Timestamp,
     /// The last is being written.
     segments: Vec<Segment>,
@@ -29,15 +31,17 @@ pub(crate) struct Output<'a> {
     flush_at: usize,
 }
 
-impl<'a> Output<'a> {
+impl Output {
     pub(crate) fn new(
-        view: &'a LogView,
+        directory: &Arc<PartitionDirectory>,
+        config: &Arc<LogConfig>,
         base: Offset,
         now: Timestamp,
         flush_at: usize,
     ) -> Result<Self, DiskError> {
         let mut output = Self {
-            view,
+            directory: Arc::clone(directory),
+            config: Arc::clone(config),
             now,
             segments: Vec::new(),
             aborted: Vec::new(),
@@ -50,7 +54,7 @@ impl<'a> Output<'a> {
     }
 
     fn begin(&mut self, base: Offset) -> Result<(), DiskError> {
-        let files = Arc::new(SegmentFiles::cleaned(Arc::clone(&self.view.directory), base));
+        let files = Arc::new(SegmentFiles::cleaned(Arc::clone(&self.directory), base));
         self.segments.push(Segment::empty(Arc::clone(&files), self.now));
         recovery::create_files(&files)
     }
@@ -79,7 +83,7 @@ impl<'a> Output<'a> {
             stored.position = 0;
         }
         self.next_offset = stored.next_offset();
-        let config = Arc::clone(&self.view.config);
+        let config = Arc::clone(&self.config);
         self.current().append(&stored, &config);
         self.current().files.record(stored.position, head, stored.size);
         self.aborted.extend(aborted);
@@ -88,6 +92,16 @@ impl<'a> Output<'a> {
             self.write_out(pace)?;
         }
         Ok(())
+    }
+
+    /// Completes the current segment and goes on in one that begins at `base`.
+    pub(crate) fn next_segment(
+        &mut self,
+        base: Offset,
+        pace: &mut dyn Pace,
+    ) -> Result<(), CleaningError> {
+        self.finish_segment(pace)?;
+        Ok(self.begin(base).map_err(LogError::from)?)
     }
 
     fn write_out(&mut self, pace: &mut dyn Pace) -> Result<(), CleaningError> {

@@ -3,6 +3,7 @@
 use crate::checksums::{Bounds, Fault};
 use crate::error::{DiskError, LogError};
 use crate::files::{Kind, PartitionDirectory, SegmentFiles};
+use crate::largest_timestamp;
 use crate::log_config::LogConfig;
 use crate::log_directories::LogDirectory;
 use crate::offset_index::OffsetIndex;
@@ -86,7 +87,10 @@ impl SegmentView {
     fn largest_timestamp(&self) -> Result<Timestamp, DiskError> {
         let known = match self.max_timestamp {
             Some(max) => max.timestamp,
-            None => self.time_index.last(&self.files)?.map_or(-1, |entry| entry.timestamp),
+            None => {
+                let (offsets, times) = (&self.offset_index, &self.time_index);
+                largest_timestamp::find(&self.files, offsets, times, self.size)?.timestamp
+            }
         };
         if known >= 0 { Ok(Timestamp(known)) } else { self.modified() }
     }

@@ -27,7 +27,7 @@ impl PartitionLog {
                 offset_index: segment.offset_index.clone(),
                 time_index: segment.time_index.clone(),
                 transactions: segment.transactions,
-                max_timestamp: segment.max_timestamp,
+                max_timestamp: segment.known_largest_timestamp(),
             })
             .collect::<Vec<_>>();
         let last_batches = self.producers.state.iter().map(|(id, producer)| {

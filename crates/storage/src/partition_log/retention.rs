@@ -112,7 +112,7 @@ impl PartitionLog {
     }
 
     /// Completes the active segment and starts an empty one at the log end.
-    fn roll_empty(&mut self, now: Timestamp) -> Result<(), LogError> {
+    pub(super) fn roll_empty(&mut self, now: Timestamp) -> Result<(), LogError> {
         let end: Offset = self.log_end_offset;
         self.segments.last_mut().expect("a log has a segment").seal()?;
         self.producers.end_offset = end;

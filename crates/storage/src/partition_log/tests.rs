@@ -2,6 +2,7 @@
 
 mod compaction;
 mod crashes;
+mod mending;
 mod rot;
 
 use super::*;

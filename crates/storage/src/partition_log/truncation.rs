@@ -82,7 +82,7 @@ impl PartitionLog {
     }
 
     /// What comes after a truncation has never been compacted, not even if it crashes on the way.
-    fn lower_cleaner_offset(&self, end: Offset) -> Result<(), DiskError> {
+    pub(super) fn lower_cleaner_offset(&self, end: Offset) -> Result<(), DiskError> {
         if self.entry.cleaner_offset().is_some_and(|offset| offset > end) {
             self.entry.set_cleaner_offset(Some(end));
             self.log_directory.write_cleaner_offsets()?;

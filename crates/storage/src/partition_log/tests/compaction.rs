@@ -26,7 +26,7 @@ impl Pace for Patience {
 const BUFFERS: CleaningBuffers =
     CleaningBuffers { dedupe_bytes: 1 << 20, dedupe_load_factor: 0.9, io_bytes: 300 };
 
-fn config() -> LogConfig {
+pub(super) fn config() -> LogConfig {
     LogConfig {
         cleanup_policy: CleanupPolicy { delete: false, compact: true },
         segment_ms: Duration::MAX,
@@ -44,12 +44,12 @@ fn keyed(builder: RecordBatchBuilder, records: &[(&str, Option<&str>)]) -> Bytes
     builder.build().unwrap()
 }
 
-fn put(log: &mut PartitionLog, key: &str, value: &str) -> Offset {
+pub(super) fn put(log: &mut PartitionLog, key: &str, value: &str) -> Offset {
     let padded = format!("{value:60}");
     append(log, keyed(RecordBatchBuilder::new(), &[(key, Some(&padded))]))
 }
 
-fn remove(log: &mut PartitionLog, key: &str) -> Offset {
+pub(super) fn remove(log: &mut PartitionLog, key: &str) -> Offset {
     append(log, keyed(RecordBatchBuilder::new(), &[(key, None)]))
 }
 
@@ -102,15 +102,15 @@ fn try_compact(
     Ok(cleaning.totals())
 }
 
-fn compact(log: &mut PartitionLog, now: Timestamp) -> CleaningTotals {
+pub(super) fn compact(log: &mut PartitionLog, now: Timestamp) -> CleaningTotals {
     flush(log);
     try_compact(log, now, BUFFERS, &mut Unpaced).unwrap()
 }
 
 /// Offset, key and value of every record.
-type Found = Vec<(i64, String, Option<String>)>;
+pub(super) type Found = Vec<(i64, String, Option<String>)>;
 
-fn records(log: &PartitionLog) -> Found {
+pub(super) fn records(log: &PartitionLog) -> Found {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
     let mut found = Vec::new();
     let mut at = log.log_start_offset().0;
@@ -146,7 +146,7 @@ fn table(found: &Found) -> BTreeMap<String, String> {
     table
 }
 
-fn leftovers(disk: &MemoryDisk) -> Vec<String> {
+pub(super) fn leftovers(disk: &MemoryDisk) -> Vec<String> {
     let names = disk.files().into_iter().map(|file| file.0.to_str().unwrap().to_owned());
     names.filter(|name| name.ends_with(".cleaned") || name.ends_with(".swap")).collect()
 }

@@ -17,7 +17,7 @@ enum Flip {
 
 /// What the broker did meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meanwhile {
+pub(super) enum Meanwhile {
     Stopped,
     Killed,
     Running,
@@ -36,17 +36,17 @@ fn flip(disk: &MemoryDisk, path: &Path, position: usize, mask: u8, how: Flip) {
     }
 }
 
-fn path_of(base: i64, extension: &str) -> PathBuf {
+pub(super) fn path_of(base: i64, extension: &str) -> PathBuf {
     PathBuf::from(format!("/data/t-0/{base:020}.{extension}"))
 }
 
-fn file(disk: &MemoryDisk, path: &Path) -> Vec<u8> {
+pub(super) fn file(disk: &MemoryDisk, path: &Path) -> Vec<u8> {
     let files = disk.files();
     files.into_iter().find(|(known, _)| known == path).map(|(_, bytes)| bytes).unwrap_or_default()
 }
 
 /// A log of several complete segments, flushed, with records of a thousand bytes at most per segment.
-fn several_segments(disk: &MemoryDisk) -> (Broker, PartitionLog) {
+pub(super) fn several_segments(disk: &MemoryDisk) -> (Broker, PartitionLog) {
     let broker = Broker::start(disk);
     let mut log = broker.create(small());
     for n in 0..24 {
@@ -60,7 +60,7 @@ fn several_segments(disk: &MemoryDisk) -> (Broker, PartitionLog) {
     (broker, log)
 }
 
-fn flush(log: &mut PartitionLog) {
+pub(super) fn flush(log: &mut PartitionLog) {
     if let Some(work) = log.begin_flush() {
         let outcome = work.run();
         log.finish_flush(work, outcome).unwrap();
@@ -68,7 +68,7 @@ fn flush(log: &mut PartitionLog) {
 }
 
 /// Every batch's bytes by first offset.
-fn batches(log: &PartitionLog) -> BTreeMap<i64, Vec<u8>> {
+pub(super) fn batches(log: &PartitionLog) -> BTreeMap<i64, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut at = 0;
     while at < log.log_end_offset().0 {
@@ -83,7 +83,11 @@ fn batches(log: &PartitionLog) -> BTreeMap<i64, Vec<u8>> {
 }
 
 /// Reads at every offset. What is read must be what was written; returns the offsets that cannot be read.
-fn unreadable(log: &PartitionLog, written: &BTreeMap<i64, Vec<u8>>, what: &str) -> Vec<i64> {
+pub(super) fn unreadable(
+    log: &PartitionLog,
+    written: &BTreeMap<i64, Vec<u8>>,
+    what: &str,
+) -> Vec<i64> {
     let end = log.log_end_offset();
     let mut refused = Vec::new();
     for offset in 0..end.0 {
@@ -112,14 +116,14 @@ fn unreadable(log: &PartitionLog, written: &BTreeMap<i64, Vec<u8>>, what: &str) 
 }
 
 /// Opens the log of a disk as it was left.
-fn reopen(disk: &MemoryDisk, meanwhile: Meanwhile) -> (Broker, PartitionLog) {
+pub(super) fn reopen(disk: &MemoryDisk, meanwhile: Meanwhile) -> (Broker, PartitionLog) {
     let mut broker = Broker::start(disk);
     assert_eq!(broker.closed[0].needs_recovery(), meanwhile == Meanwhile::Killed);
     let log = broker.open(small());
     (broker, log)
 }
 
-fn stop(broker: Broker, log: PartitionLog) {
+pub(super) fn stop(broker: Broker, log: PartitionLog) {
     log.close().unwrap();
     broker.directories.close(None);
 }
@@ -296,6 +300,63 @@ fn indexes_and_checksums_may_be_scrambled_or_gone() {
     }
 }
 
+/// Look-ups by time find what they found, and retention does not take a segment for older than it is.
+#[test]
+fn time_indexes_may_be_scrambled_or_gone() {
+    let original = MemoryDisk::new();
+    let broker = Broker::start(&original);
+    let mut log = broker.create(small());
+    for n in 0..30 {
+        // Not in order: the largest is not always the last.
+        let time = NOW.0 + 10 * n - 35 * (n % 3);
+        append(&mut log, batch_at(time, &[&format!("{n:0100}"), "x"], None));
+    }
+    flush(&mut log);
+    let times = || (NOW.0 - 80..NOW.0 + 320).step_by(5).map(Timestamp);
+    let look = |log: &PartitionLog| {
+        let found = times().map(|time| log.offset_for_timestamp(time).unwrap());
+        let largest = log.segments.iter().map(|segment| segment.largest_timestamp().unwrap());
+        (
+            found.collect::<Vec<_>>(),
+            log.offset_of_max_timestamp().unwrap(),
+            largest.collect::<Vec<_>>(),
+        )
+    };
+    let expected = look(&log);
+    let bases = log.segments.iter().map(|segment| segment.base.0).collect::<Vec<_>>();
+    assert!(bases.len() > 4, "{bases:?}");
+    stop(broker, log);
+    for &base in &[bases[2], bases[bases.len() - 1]] {
+        let path = path_of(base, "timeindex");
+        let bytes = file(&original, &path);
+        assert!(bytes.len() >= 24);
+        let check = |disk: &MemoryDisk, what: &str| {
+            let (_broker, log) = reopen(disk, Meanwhile::Stopped);
+            let found = look(&log);
+            assert!(found == expected, "segment {base}, {what}: {found:?} instead of {expected:?}");
+        };
+        check(&original.copy(), "nothing");
+        for position in 0..bytes.len() {
+            for bit in [0, 3, 7] {
+                let disk = original.copy();
+                disk.rot(&path, position, 1 << bit);
+                check(&disk, &format!("byte {position}, bit {bit}"));
+            }
+        }
+        for len in [0, 1, 12, bytes.len() - 12, bytes.len() - 1] {
+            let disk = original.copy();
+            disk.put(&path, &bytes[..len]);
+            check(&disk, &format!("cut to {len}"));
+        }
+        let disk = original.copy();
+        disk.remove_file(&path).unwrap();
+        check(&disk, "gone");
+        let disk = original.copy();
+        disk.put(&path, &file(&original, &path_of(bases[1], "timeindex")));
+        check(&disk, "of another segment");
+    }
+}
+
 #[test]
 fn checksums_that_another_broker_made_outdated_are_not_believed() {
     let original = MemoryDisk::new();
@@ -448,6 +509,21 @@ fn a_scrub_finds_what_nobody_reads() {
         });
         assert!(matches!(error, Err(ReadError::Corrupt { .. })));
     }
+}
+
+/// It was right when it was first read; the scrub had it read from the disk again, and whoever read it then got it from memory.
+#[test]
+fn what_a_scrub_has_found_damaged_is_not_served_any_more() {
+    let disk = MemoryDisk::new();
+    let (broker, log) = several_segments(&disk);
+    let written = batches(&log);
+    let bases = log.segments.iter().map(|segment| segment.base.0).collect::<Vec<_>>();
+    stop(broker, log);
+    let (_broker, log) = reopen(&disk, Meanwhile::Stopped);
+    assert_eq!(unreadable(&log, &written, "nothing is wrong"), [0i64; 0]);
+    disk.rot(&path_of(bases[3], "log"), 100, 1);
+    assert_eq!(scrub(&log.scrub(), NOW).iter().sum::<u64>(), 1);
+    assert_eq!(unreadable(&log, &written, "found"), (bases[3]..bases[4]).collect::<Vec<_>>());
 }
 
 #[test]
