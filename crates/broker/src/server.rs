@@ -520,16 +520,33 @@ pub(crate) async fn assemble(
         ),
     });
     assert!(itself.set(Arc::downgrade(&broker)).is_ok(), "set once, here");
-    let failure = start_controller(&tasks, membership, &broker, listeners).await?;
+    let (failed, failure) = watch::channel(false);
+    start_controller(&tasks, membership, &broker, listeners, failed.clone()).await?;
     tasks.spawn(proposer.run(Arc::downgrade(&broker)));
     let troubles = broker.partitions.environment().troubles.clone();
-    let note = troubles.clone();
-    broker.partitions.environment().logs.on_failure(move || note.report());
+    watch_log_directories(&broker, failed);
     tasks.spawn(troubles.run(Arc::downgrade(&broker)));
     if broker.config.load().replication.fast_failure_detection {
         tasks.spawn(broker.peers.clone().run(Arc::downgrade(&broker)));
     }
-    Ok(Assembled { broker, store, failure })
+    Ok(Assembled { broker, store, failure: Failure(failure) })
+}
+
+/// Has the controller told of log directories that fail. A broker that has none left can do nothing, and ends as Kafka's does:
+/// whoever starts it again has the disks looked at anew.
+fn watch_log_directories(broker: &Broker, failed: watch::Sender<bool>) {
+    let environment = broker.partitions.environment();
+    let (troubles, logs) = (environment.troubles.clone(), Arc::downgrade(&environment.logs));
+    let look = move || {
+        troubles.report();
+        let Some(logs) = logs.upgrade() else { return };
+        if logs.directories().iter().all(|directory| directory.is_offline())
+            && !failed.send_replace(true)
+        {
+            error!("all log directories have failed: the broker ends");
+        }
+    };
+    environment.logs.on_failure(look);
 }
 
 /// Has the logs recovered that need it: those of a broker of a cluster before it registers, those of one that is alone
@@ -771,7 +788,8 @@ async fn start_controller(
     membership: Membership,
     broker: &Arc<Broker>,
     listeners: &[Arc<Listener>],
-) -> Result<Failure, StartError> {
+    failed: watch::Sender<bool>,
+) -> Result<(), StartError> {
     let config = broker.config.load_full();
     let settings = ControllerSettings {
         broker: registration(broker, &config, listeners),
@@ -817,14 +835,13 @@ async fn start_controller(
     // Before anybody can say what this broker hosts.
     broker.partitions.environment().logs.registered(handle.broker_epoch().0);
     assert!(broker.controller.set(handle).is_ok(), "a broker has one controller");
-    let (failed, failure) = watch::channel(false);
     tasks.spawn(async move {
         if let Err(error) = driver.run().await {
             error!(%error, "the controller has failed: nothing can be changed any more, so the broker ends");
             failed.send_replace(true);
         }
     });
-    Ok(Failure(failure))
+    Ok(())
 }
 
 /// What this broker's logs may lack of what it had before its start.
