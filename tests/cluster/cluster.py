@@ -1042,10 +1042,11 @@ def create_many(broker, names, partitions=1, replicas=3, check=True):
     return errors[0] if errors else 0
 
 
-def create_assigned(broker, topic, *partitions):
+def create_assigned(broker, topic, *partitions, **configs):
     """With the replicas of each."""
     placed = b"".join(i32(n) + i32(len(replicas)) + b"".join(map(i32, replicas)) for n, replicas in enumerate(partitions))
-    body = i32(1) + text(topic) + i32(-1) + i16(-1) + i32(len(partitions)) + placed + i32(0) + i32(60_000) + b"\0"
+    body = i32(1) + text(topic) + i32(-1) + i16(-1) + i32(len(partitions)) + placed + i32(len(configs))
+    body += b"".join(text(key.replace("_", ".")) + text(str(value)) for key, value in configs.items()) + i32(60_000) + b"\0"
     reply = broker.ask(request(19, 4, body), timeout=90)
     reply.take("i"), reply.take("i"), reply.text()
     error = reply.take("h")

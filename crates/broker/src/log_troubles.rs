@@ -4,7 +4,8 @@
 //!
 //! Kafka's own way for a log directory that failed (KIP-112), used here for more: a leader that cannot
 //! append, because its disk is full or its log fails, says the same of what others can lead, and so does a
-//! follower. They come back as followers once there is room.
+//! follower. They come back as followers once there is room. Who leads with a damaged log says the same once, and
+//! follows at once.
 //!
 //! Non-obvious:
 //! - Who is the only one in sync leads on: it takes no records, but what it has can be read.
@@ -33,7 +34,7 @@ pub(crate) struct LogTroubles {
 #[derive(Debug, Default)]
 struct Shared {
     news: Notify,
-    /// Whether any log failed and was not seen to work again.
+    /// Whether any log failed, or is damaged, and was not seen to work again.
     any: AtomicBool,
 }
 
@@ -42,6 +43,11 @@ impl LogTroubles {
     pub(crate) fn report(&self) {
         self.shared.any.store(true, Ordering::Relaxed);
         self.shared.news.notify_one();
+    }
+
+    /// Whatever is wrong with a log is to be looked at soon.
+    pub(crate) fn look(&self) {
+        self.shared.any.store(true, Ordering::Relaxed);
     }
 
     /// Announces what is reported until the broker is gone; a task of the control runtime.
@@ -67,6 +73,10 @@ pub(crate) fn look_after(broker: &Broker) {
     }
     let mut must_report = false;
     for partition in broker.partitions.all() {
+        if partition.is_damaged() {
+            environment.troubles.look();
+            must_report |= partition.could_hand_over_damaged() || partition.could_follow_damaged();
+        }
         let is_offline = partition.log_directory().is_some_and(|found| found.is_offline());
         let since = match partition.fails_since() {
             None if !is_offline => continue,

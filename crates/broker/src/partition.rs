@@ -19,6 +19,7 @@ mod coordinator_log;
 mod describe;
 mod following;
 mod inspection;
+mod mending;
 mod read;
 mod relocation;
 mod role;
@@ -36,6 +37,7 @@ pub(crate) use describe::{
 };
 pub(crate) use following::{Fetched, FollowFailure, FollowerPosition};
 pub use inspection::{LogView, ReplicaView, RoleView};
+pub(crate) use mending::MendingWish;
 pub(crate) use read::{PartitionRead, Read, ReadFailure, Replica};
 pub(crate) use relocation::{Ended, MoveRefusal, Relocation, reopen};
 pub(crate) use role::{Assignment, Role};
@@ -153,6 +155,7 @@ pub(crate) struct Partition {
     pub(crate) index: i32,
     state: Mutex<State>,
     trouble: trouble::Trouble,
+    handed_over: mending::HandedOver,
     /// Whether it is on the committer's list, or about to be.
     flush_is_asked: AtomicBool,
     /// Signalled when the last writer left, and when a flush, a swap, a compaction or a recovery has ended.
@@ -175,6 +178,8 @@ struct State {
     was_used: bool,
     /// A compaction under way.
     cleaning: Option<Arc<CleaningControl>>,
+    /// Damaged segments that are being made anew.
+    mending: Option<Box<mending::Mending>>,
     /// The log is being synced.
     is_flushing: bool,
     /// Segments are being replaced: the log must stay where it is.
@@ -248,6 +253,7 @@ impl Partition {
             retention_due: None,
             was_used: false,
             cleaning: None,
+            mending: None,
             is_flushing: false,
             is_swapping: false,
             is_uncleanable: false,
@@ -259,6 +265,7 @@ impl Partition {
             index,
             state: Mutex::new(state),
             trouble,
+            handed_over: mending::HandedOver::default(),
             flush_is_asked: AtomicBool::new(false),
             writer_left: Condvar::new(),
         }

@@ -4,7 +4,7 @@
 //! [`ReplicaFetchers`] has up to `num.replica.fetchers` threads per source broker; each has one
 //! connection, one fetch under way, and an incremental session (KIP-227) so that a fetch costs what
 //! changed and not how many partitions there are. [`followed`] is what a thread knows of its
-//! partitions, [`session`] its session, [`link`] its way to that broker, [`thread`] the loop.
+//! partitions, [`mending`] those that are damaged, [`session`] its session, [`link`] its way to that broker, [`thread`] the loop.
 //!
 //! Non-obvious:
 //! - Whoever changes a role only leaves a message; a thread takes messages between two fetches. A
@@ -18,6 +18,7 @@
 mod fetchers;
 mod followed;
 mod link;
+mod mending;
 mod session;
 mod socket_link;
 mod thread;

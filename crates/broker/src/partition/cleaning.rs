@@ -51,7 +51,10 @@ impl Partition {
 
     /// The log, if it may be compacted now.
     fn cleanable(&self, state: &mut State, now: Timestamp) -> Option<LogView> {
-        let is_free = !state.is_uncleanable && state.cleaning.is_none() && state.moving.is_none();
+        let is_free = !state.is_uncleanable
+            && state.cleaning.is_none()
+            && state.mending.is_none()
+            && state.moving.is_none();
         // Unassigned logs belong to nobody: their topic may be about to be deleted.
         if !is_free || state.role.epochs().is_none() {
             return None;
@@ -135,7 +138,7 @@ impl Partition {
 
     /// Puts compacted segments in the place of those that they were made of. The renames before and
     /// after happen without the lock; meanwhile nobody takes the log away.
-    fn swap(self: &Arc<Self>, group: CleanedGroup) -> Result<(), CleaningError> {
+    pub(super) fn swap(self: &Arc<Self>, group: CleanedGroup) -> Result<(), CleaningError> {
         let mut guard = self.state.lock();
         let begun = match &mut guard.log {
             Log::Open(log) => log.begin_swap(group),
@@ -181,6 +184,8 @@ impl Partition {
             }
             Consequence::Uncleanable => {
                 self.state.lock().is_uncleanable = true;
+                // If that is why, it can be mended.
+                self.note_damage();
                 warn!(partition = %self, %error, source, "the log is not compacted any more until a restart");
             }
             Consequence::Offline => self.storage_failed(&error),
@@ -190,7 +195,7 @@ impl Partition {
         }
     }
 
-    /// Calls a compaction off and waits until nothing of it touches the log any more.
+    /// Calls a compaction off, or mending, and waits until nothing of it touches the log any more.
     pub(super) fn end_cleaning<'a>(
         &'a self,
         mut guard: MutexGuard<'a, State>,
@@ -199,6 +204,7 @@ impl Partition {
             cleaning.call_off();
             self.writer_left.wait(&mut guard);
         }
+        guard.give_up_mending();
         guard
     }
 }

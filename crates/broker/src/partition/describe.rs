@@ -129,6 +129,18 @@ impl Partition {
         wall: Timestamp,
         lookup: OffsetLookup,
     ) -> Result<Option<Found>, OffsetFailure> {
+        let outcome = self.look_offset_up(wall, lookup);
+        if let Err(OffsetFailure::Log(ReadError::Corrupt { .. })) = &outcome {
+            self.note_damage();
+        }
+        outcome
+    }
+
+    fn look_offset_up(
+        &self,
+        wall: Timestamp,
+        lookup: OffsetLookup,
+    ) -> Result<Option<Found>, OffsetFailure> {
         let mut guard = self.state.lock();
         if lookup.any_replica && !guard.role.is_leader() {
             guard.role.check_epoch(lookup.leader_epoch)?;

@@ -197,7 +197,7 @@ impl Partition {
 
     /// The partition's state with its log open, while it follows the leadership of `epoch` and nobody
     /// writes.
-    fn follow<'a>(
+    pub(super) fn follow<'a>(
         self: &'a Arc<Self>,
         epoch: LeaderEpoch,
         wall: Timestamp,

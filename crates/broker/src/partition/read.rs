@@ -220,7 +220,7 @@ impl Partition {
             answer.deferred = Some(plan);
             return Ok(answer);
         }
-        let read = self.run_plan(plan, request).map_err(ReadFailure::from)?;
+        let read = self.run_plan(plan, request).map_err(|failure| self.read_failed(failure))?;
         answer.records = read.records;
         if throttle != Throttled::No {
             self.topic.environment.leader_throttle.record(now, read.size as u64);
@@ -252,6 +252,13 @@ impl Partition {
             }
         }
         plan.run()
+    }
+
+    fn read_failed(&self, failure: ReadError) -> ReadFailure {
+        if matches!(failure, ReadError::Corrupt { .. }) {
+            self.note_damage();
+        }
+        failure.into()
     }
 
     /// Whether what is read counts for the throttle, and whether it may be held back: what a follower in

@@ -141,6 +141,7 @@ impl Partition {
         let leads = assignment.leader == Some(environment.broker_id);
         let follows = assignment.leader.filter(|_| !leads).zip(Some(assignment.leader_epoch));
         if leads {
+            state.give_up_mending();
             if is_new_epoch {
                 // Nobody led before the first epoch, and alone nobody else.
                 let is_successor = assignment.leader_epoch.0 > 0 && assignment.replicas.len() > 1;

@@ -18,6 +18,8 @@ pub(super) struct Trouble {
     fails_since: AtomicU64,
     /// The controller was told that the log cannot be used.
     has_stepped_down: AtomicBool,
+    /// Some damage was found since the log was last whole.
+    pub(super) is_damaged: AtomicBool,
 }
 
 impl Partition {
@@ -50,7 +52,9 @@ impl Partition {
         if directory.is_offline() {
             return Some(format!("log directory {path} failed"));
         }
-        self.fails_since()?;
+        if self.fails_since().is_none() {
+            return self.is_damaged().then(|| format!("a part of the log in {path} is damaged"));
+        }
         Some(match directory.space() {
             Ok(space) => {
                 format!("the log could not be written; {} bytes are free in {path}", space.usable)
@@ -78,6 +82,12 @@ impl Partition {
         }
     }
 
+    /// Whether the controller thinks that the log does not work, and all that is wrong with it is that a part is damaged:
+    /// then it can follow.
+    pub(crate) fn could_follow_damaged(&self) -> bool {
+        self.fails_since().is_none() && self.trouble.has_stepped_down.load(Ordering::Relaxed)
+    }
+
     /// The log may work again. Whether the controller thinks that it does not.
     pub(crate) fn trust_again(&self) -> bool {
         self.trouble.fails_since.store(0, Ordering::Relaxed);
@@ -91,7 +101,13 @@ impl Partition {
         let leads = assignment.leader == Some(own_id);
         let is_alone = assignment.isr.iter().all(|&id| id == own_id);
         let is_offline = self.log_directory().is_some_and(|directory| directory.is_offline());
-        if leads && is_alone || !is_offline && self.fails_since().is_none() {
+        let is_usable = !is_offline && self.fails_since().is_none();
+        if !(leads && is_alone) && is_usable && self.hands_over_damaged(assignment) {
+            self.trouble.has_stepped_down.store(true, Ordering::Relaxed);
+            self.end_part();
+            return true;
+        }
+        if leads && is_alone || is_usable {
             self.trouble.has_stepped_down.store(false, Ordering::Relaxed);
             return false;
         }

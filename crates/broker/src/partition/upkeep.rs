@@ -106,7 +106,10 @@ impl Partition {
         for segment in segments.iter().filter(|segment| segment.is_due(due)) {
             is_damaged |= look(segment)?.damaged > 0;
         }
-        if is_damaged && !is_open {
+        if !is_damaged {
+            return Ok(());
+        }
+        if !is_open {
             let segments = {
                 let mut state = self.state.lock();
                 let now = self.topic.environment.clock.timestamp();
@@ -115,6 +118,7 @@ impl Partition {
             };
             segments.iter().try_for_each(|segment| look(segment).map(drop))?;
         }
+        self.note_damage();
         Ok(())
     }
 

@@ -170,6 +170,16 @@ impl ReplicaFetchers {
         self.state.lock().leave(&place, partition);
     }
 
+    /// Whoever fetches the partition, if anybody does, is to mend its log. Cheap; a partition's lock may be held.
+    pub(crate) fn mend(&self, topic: &TopicName, index: i32) {
+        let place = (topic.clone(), index);
+        let state = self.state.lock();
+        let running = state.places.get(&place).and_then(|key| state.fetchers.get(key));
+        if let Some(running) = running {
+            running.mailbox.send(Message::Mend(place.0, index));
+        }
+    }
+
     /// Whether any fetcher has a connection to `leader`.
     pub(crate) fn are_connected_to(&self, leader: BrokerId) -> bool {
         let state = self.state.lock();

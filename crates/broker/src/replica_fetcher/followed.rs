@@ -6,7 +6,7 @@
 use super::session::FetchSession;
 use crate::partition::{FollowerPosition, Partition};
 use bytestring::ByteString;
-use model::{Bug, Instant, LeaderEpoch, TopicId};
+use model::{Bug, Instant, LeaderEpoch, TopicId, TopicName};
 use protocol::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -144,6 +144,11 @@ impl FollowedPartitions {
         }
         self.take_off_lists(slot);
         self.free.push(slot);
+    }
+
+    /// The partition of this name.
+    pub(super) fn named(&self, topic: &TopicName, index: i32) -> Option<&Followed> {
+        self.get(*self.by_name.get(&(ByteString::from(&**topic), index))?)
     }
 
     pub(super) fn is_empty(&self) -> bool {

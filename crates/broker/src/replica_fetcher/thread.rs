@@ -3,12 +3,13 @@
 use super::fetchers::FetcherSettings;
 use super::followed::{FollowedPartitions, Slot};
 use super::link::{ConnectionSettings, ExchangeFailure, Link, Urgency, Waiting, exchange};
+use super::mending::{Damaged, DamagedPartitions, PIECES};
 use super::session::FetchSession;
 use super::socket_link::SocketLink;
-use crate::partition::{Fetched, FollowFailure, FollowerPosition, Partition};
+use crate::partition::{Fetched, FollowFailure, FollowerPosition, MendingWish, Partition};
 use bytes::Bytes;
 use bytestring::ByteString;
-use model::{BrokerId, Bug, Instant, LeaderEpoch, Offset};
+use model::{BrokerId, Bug, Instant, LeaderEpoch, Offset, TopicName};
 use parking_lot::Mutex;
 use protocol::messages::fetch_request::ReplicaState;
 use protocol::messages::fetch_response::{EpochEndOffset, PartitionData};
@@ -52,6 +53,8 @@ pub(super) enum Message {
     Follow(Arc<Partition>, LeaderEpoch),
     /// Follow it no more.
     Leave(Arc<Partition>),
+    /// Its log is damaged.
+    Mend(TopicName, i32),
 }
 
 /// Where messages to one fetcher are left.
@@ -132,6 +135,7 @@ pub(super) struct Fetcher<L> {
     is_connected: bool,
     correlation_id: i32,
     followed: FollowedPartitions,
+    damaged: DamagedPartitions,
     session: FetchSession,
     /// Where logs stand that are to be flushed before their leader hears of it.
     unflushed: Vec<Unflushed>,
@@ -173,6 +177,7 @@ impl<L: Link> Fetcher<L> {
             is_connected: false,
             correlation_id: 0,
             followed: FollowedPartitions::default(),
+            damaged: DamagedPartitions::default(),
             session: FetchSession::default(),
             unflushed: Vec::new(),
             failures: 0,
@@ -193,8 +198,22 @@ impl<L: Link> Fetcher<L> {
             }
             for message in messages {
                 match message {
-                    Message::Follow(partition, epoch) => self.followed.add(&partition, epoch),
-                    Message::Leave(partition) => self.followed.remove(&partition),
+                    Message::Follow(partition, epoch) => {
+                        self.followed.add(&partition, epoch);
+                        self.damaged.remove(&partition);
+                        if partition.is_damaged() {
+                            self.damaged.add(&partition, epoch, self.now());
+                        }
+                    }
+                    Message::Leave(partition) => {
+                        self.followed.remove(&partition);
+                        self.damaged.remove(&partition);
+                    }
+                    Message::Mend(topic, index) => {
+                        if let Some(followed) = self.followed.named(&topic, index) {
+                            self.damaged.add(&followed.partition, followed.epoch, self.now());
+                        }
+                    }
                 }
             }
             self.followed.end_pauses(self.now());
@@ -203,16 +222,19 @@ impl<L: Link> Fetcher<L> {
                 self.read_position(slot);
             }
             self.flush();
-            if !self.followed.has_wishes() {
+            if !self.followed.has_wishes() && !self.damaged.is_due(self.now()) {
                 if self.followed.is_empty() {
                     self.disconnect();
                 }
                 let look = self.followed.has_held_back().then(|| self.now() + THROTTLE_INTERVAL);
-                let due = [self.followed.next_due(), look].into_iter().flatten().min();
+                let due = [self.followed.next_due(), look, self.damaged.next_due()]
+                    .into_iter()
+                    .flatten()
+                    .min();
                 self.sleep_until(due).await;
                 continue;
             }
-            match self.fetch().await {
+            match self.work().await {
                 Ok(()) => (self.failures, self.may_give_up) = (0, true),
                 // Messages are taken above.
                 Err(ExchangeFailure::Interrupted) => {
@@ -384,15 +406,86 @@ impl<L: Link> Fetcher<L> {
         }
     }
 
+    /// What the leader is to be asked for now.
+    async fn work(&mut self) -> Result<(), ExchangeFailure> {
+        self.connect().await?;
+        self.mend().await?;
+        if self.followed.has_wishes() { self.fetch().await } else { Ok(()) }
+    }
+
+    /// Has some of what is damaged made anew.
+    async fn mend(&mut self) -> Result<(), ExchangeFailure> {
+        let mut left = Vec::new();
+        let mut outcome = Ok(());
+        for mut damaged in std::mem::take(&mut self.damaged.0) {
+            let mut is_whole = false;
+            if outcome.is_ok() && damaged.is_due(self.now()) {
+                match self.mend_one(&mut damaged).await {
+                    Ok(whole) => is_whole = whole,
+                    Err(failure) => outcome = Err(failure),
+                }
+            }
+            if !is_whole {
+                left.push(damaged);
+            }
+        }
+        self.damaged.0 = left;
+        outcome
+    }
+
+    /// Fetches some of what `damaged` lacks. Whether it lacks nothing any more.
+    async fn mend_one(&mut self, damaged: &mut Damaged) -> Result<bool, ExchangeFailure> {
+        for _ in 0..PIECES {
+            let offset = match damaged.partition.mending_wish(damaged.epoch) {
+                MendingWish::Nothing => return Ok(true),
+                MendingWish::Later => {
+                    damaged.delay(self.now());
+                    break;
+                }
+                MendingWish::From(offset) => offset,
+            };
+            let topic_id = damaged.partition.topic.id();
+            let max_bytes = self.settings.replication.fetch_max_bytes;
+            let request = damaged.request(offset, topic_id, max_bytes);
+            let version = if topic_id.is_some() { FETCH_BY_ID } else { FETCH_BY_NAME };
+            let (response, frame) = self.ask(&request, version).await?;
+            let codes = [response.error_code];
+            let mut all = response.responses.into_iter().flat_map(|topic| topic.partitions);
+            let data = all.next().unwrap_or_default();
+            let code = codes.into_iter().chain([data.error_code]).find(|&code| code != 0);
+            if let Some(code) = code {
+                let code = error_code(code);
+                debug!(partition = %damaged.partition, ?code, "the leader cannot mend it now");
+                damaged.delay(self.now());
+                break;
+            }
+            let records =
+                data.records.and_then(|records| records.to_bytes().ok()).unwrap_or_default();
+            // If it has nothing there it may yet.
+            let is_of_use = !records.is_empty() && damaged.partition.mend(damaged.epoch, &records);
+            drop(records);
+            self.link.reclaim(frame);
+            if !is_of_use {
+                damaged.delay(self.now());
+                break;
+            }
+            damaged.went_well();
+        }
+        Ok(false)
+    }
+
     /// One fetch, and what comes of it.
     async fn fetch(&mut self) -> Result<(), ExchangeFailure> {
-        self.connect().await?;
         let by_id = self.followed.have_ids();
         let fields = self.session.next(by_id);
         let replication = &self.settings.replication;
         let wishes = self.followed.wishes(&self.session, by_id, replication.fetch_max_bytes);
         let mut request = FetchRequest {
-            max_wait_ms: millis(replication.fetch_wait_max),
+            // What is to be mended does not wait for what is to come.
+            max_wait_ms: match self.damaged.is_due(self.now()) {
+                true => 0,
+                false => millis(replication.fetch_wait_max),
+            },
             min_bytes: replication.fetch_min_bytes,
             max_bytes: replication.fetch_response_max_bytes,
             session_id: fields.id,
