@@ -23,7 +23,9 @@ impl PartitionLog {
         match common {
             // Where compaction leaves gaps nobody sees those of a power failure, and the original has none there.
             Some(end) if may_have_holes(&self.entry, &self.config) => {
-                self.truncate_to(end.min(self.recovery_point), now)
+                // A recovery point below the start says that nothing was flushed.
+                let flushed = self.recovery_point.max(self.log_start_offset);
+                self.truncate_to(end.min(flushed), now)
             }
             Some(end) => self.truncate_to(end, now),
             None => self.truncate_fully_and_start_at(original.log_start_offset, now),
