@@ -226,3 +226,6 @@ def whatever_flips_is_refused_or_mended(start):
     else:
         assert written == table, f"docs/rot.md says otherwise:\n{table}"
 whatever_flips_is_refused_or_mended.expected = DAMAGE
+
+
+whatever_flips_is_refused_or_mended.takes_minutes = True
