@@ -1,5 +1,6 @@
 //! Making a log durable.
 
+use crate::directory_name::{self, DirectoryName};
 use crate::error::{DiskError, LogError};
 use crate::files::{Kind, PartitionDirectory, SegmentFiles};
 use crate::log_directories::LogDirectory;
@@ -66,13 +67,30 @@ impl FlushWork {
                 Err(error) => return Err(error),
             }
         }
-        let path = self.directory.path();
         if self.sync_directory && !Bug::Kafka3968.is_planted() {
-            disk.sync_directory(&path)?;
+            self.sync_names()?;
         }
-        match path.parent() {
+        match self.directory.path().parent() {
             Some(parent) if self.sync_parent => disk.sync_directory(parent),
             _ => Ok(()),
+        }
+    }
+
+    /// Makes the names in the directory durable. One that was deleted meanwhile needs nothing more; one that is gone
+    /// by itself is a failure.
+    fn sync_names(&self) -> io::Result<()> {
+        let path = self.directory.path();
+        match self.directory.disk().sync_directory(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let now = self.directory.path();
+                let name = now.file_name().and_then(|name| name.to_str());
+                match name.and_then(directory_name::parse) {
+                    Some(DirectoryName::Delete) => Ok(()),
+                    _ if now != path => self.directory.disk().sync_directory(&now),
+                    _ => Err(error),
+                }
+            }
+            outcome => outcome,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::continuity::{self, Record};
 use crate::deletions::Deletions;
 use crate::directory_name::{self, DirectoryName};
 use crate::error::{AppendError, DiskError, LogError};
-use crate::files::{FileCache, lock};
+use crate::files::{FileCache, PartitionDirectory, lock};
 use crate::flush::FlushWork;
 use crate::headroom::{Headroom, Shortage};
 use crate::log_config::LogConfig;
@@ -438,7 +438,7 @@ fn settle_moves(found: &mut Vec<Found>, now: Instant) {
         let Found { directory, logs, .. } = &mut found[at];
         let path = directory.path.join(entry.directory_name());
         // What fails takes the directory offline.
-        if directory.delete_entry(&entry, now).is_ok() {
+        if directory.delete_entry(&entry, None, now).is_ok() {
             logs.retain(|other| !Arc::ptr_eq(other, &entry));
             directory.tolerate(directory.write_recovery_points());
             info!(path = %path.display(), "the log was moved to another directory");
@@ -910,9 +910,7 @@ impl LogDirectories {
         let directory = Arc::clone(log.directory());
         let partition_directory = Arc::clone(log.partition_directory());
         drop(log); // closes its files
-        let doomed = directory.delete_entry(&entry, now + delay)?;
-        partition_directory.set_path(&doomed);
-        Ok(())
+        directory.delete_entry(&entry, Some(&partition_directory), now + delay)
     }
 
     /// As [`LogDirectories::delete`], for a log that is not open.
@@ -926,7 +924,7 @@ impl LogDirectories {
         now: Instant,
     ) -> Result<(), LogError> {
         let ClosedLog { entry, log_directory } = log;
-        log_directory.delete_entry(&entry, now + delay).map(drop)
+        log_directory.delete_entry(&entry, None, now + delay)
     }
 
     /// Frees a bounded part (at most 4 MiB) of what was deleted. Returns when to call again: `None`
@@ -970,7 +968,12 @@ impl LogDirectories {
 
 impl LogDirectory {
     /// Gives the log a name that says that it is deleted; its files go from `due` on.
-    fn delete_entry(&self, entry: &LogEntry, due: Instant) -> Result<PathBuf, LogError> {
+    fn delete_entry(
+        &self,
+        entry: &LogEntry,
+        open: Option<&PartitionDirectory>,
+        due: Instant,
+    ) -> Result<(), LogError> {
         {
             let mut logs = lock(&self.logs);
             let logs = if entry.is_future() { &mut logs.future } else { &mut logs.live };
@@ -980,11 +983,15 @@ impl LogDirectory {
         let from = self.path.join(entry.directory_name());
         let doomed = directory_name::for_deletion(&entry.name, self.shared.random.as_ref());
         let to = self.path.join(doomed);
+        // Before it is so: who flushes the log meanwhile must not take the directory for lost.
+        if let Some(open) = open {
+            open.set_path(&to);
+        }
         if let Err(failure) = self.rename_log(&from, &to) {
             self.disk_failed(&failure);
             return Err(failure);
         }
-        self.shared.deletions.push_due(to.clone(), due);
+        self.shared.deletions.push_due(to, due);
         self.high_watermark_moved();
         // A new log of the same name must not inherit where this one started.
         if entry.checkpointed_log_start().is_some() {
@@ -996,7 +1003,7 @@ impl LogDirectory {
         if entry.cleaner_offset().is_some() {
             self.tolerate(self.write_cleaner_offsets());
         }
-        Ok(to)
+        Ok(())
     }
 
     /// Gives a log's directory another name, durably.
