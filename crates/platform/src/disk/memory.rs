@@ -529,6 +529,9 @@ impl Disk for MemoryDisk {
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let mut state = lock(&self.0);
+        if !state.is_directory(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         state.sync(path)?;
         let synced =
             state.unsynced.iter().rposition(|change| change.touches(path)).map_or(0, |at| at + 1);

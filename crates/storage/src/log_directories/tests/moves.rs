@@ -197,3 +197,20 @@ fn of_the_copy_of_a_compacted_log_only_what_was_flushed_is_kept() {
     future.agree_with(&live, NOW).unwrap();
     assert_eq!(future.log_end_offset(), live.log_end_offset());
 }
+
+/// What was seen: a log was deleted while it was flushed, and its log directory went offline for that.
+#[test]
+fn a_log_that_is_deleted_while_it_is_flushed_has_not_failed() {
+    for is_removed in [false, true] {
+        let disk = MemoryDisk::new();
+        let (directories, _) = start(&disk, &["/a"]);
+        let mut log = create(&directories, "t", 0);
+        append(&mut log, b"x").unwrap();
+        let work = log.begin_flush().unwrap();
+        directories.delete(log, Duration::ZERO, Instant::default()).unwrap();
+        if is_removed {
+            while directories.delete_step(Instant::default()).is_some() {}
+        }
+        work.run().unwrap();
+    }
+}
