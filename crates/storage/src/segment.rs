@@ -230,15 +230,19 @@ impl Segment {
         let found = self.found.min(self.published);
         let max =
             largest_timestamp::find(&self.files, &self.offset_index, &self.time_index, found)?;
-        let max = *self.found_max.get_or_init(|| max);
-        Ok(self.appended_max.filter(|later| later.timestamp > max.timestamp).unwrap_or(max))
+        Ok(self.with_appended(*self.found_max.get_or_init(|| max)))
     }
 
     /// The same, if it is known without looking.
     pub(crate) fn known_largest_timestamp(&self) -> Option<MaxTimestamp> {
         let none = MaxTimestamp { timestamp: -1, offset: self.base };
         let found = if self.found == 0 { none } else { *self.found_max.get()? };
-        Some(self.appended_max.filter(|later| later.timestamp > found.timestamp).unwrap_or(found))
+        Some(self.with_appended(found))
+    }
+
+    /// The largest timestamp, if `found` is that of what was there when the segment was opened.
+    fn with_appended(&self, found: MaxTimestamp) -> MaxTimestamp {
+        self.appended_max.filter(|later| later.timestamp > found.timestamp).unwrap_or(found)
     }
 
     /// The first batch with a timestamp of at least `timestamp`, and those after it, in order. Offsets of the
@@ -456,13 +460,17 @@ impl Lookup {
         bytes == 0 || self.files.get(Kind::OffsetIndex).is_ok_and(|file| file.is_cached(0, bytes))
     }
 
-    /// A position at or before that of the batch with `offset`, as the index has it.
+    /// A position at or before that of the batch with `offset`, as the index has it; 0 if it has none.
     pub(crate) fn near(&self, offset: Offset) -> Result<u64, DiskError> {
+        Ok(self.indexed(offset)?.unwrap_or(0))
+    }
+
+    fn indexed(&self, offset: Offset) -> Result<Option<u64>, DiskError> {
         let relative = offset.0.saturating_sub(self.files.base.0);
         let entry = self
             .offset_index
             .last_where(&self.files, |entry| i64::from(entry.relative_offset) <= relative)?;
-        Ok(entry.map_or(0, |entry| u64::from(entry.position)))
+        Ok(entry.map(|entry| u64::from(entry.position)))
     }
 
     /// The first batch whose last offset is at or above `offset`.
@@ -512,12 +520,7 @@ impl Lookup {
         offset: Offset,
         limit: Offset,
     ) -> Result<Option<(StoredBatch, u64)>, ReadError> {
-        let relative = offset.0.saturating_sub(self.files.base.0);
-        let entry = self
-            .offset_index
-            .last_where(&self.files, |entry| i64::from(entry.relative_offset) <= relative)?;
-        if let Some(entry) = entry {
-            let from = u64::from(entry.position);
+        if let Some(from) = self.indexed(offset)? {
             match self.walk_to(offset, from, limit)? {
                 Walk::Found(batch) => return Ok(Some((batch, from))),
                 Walk::End => return Ok(None),

@@ -62,6 +62,11 @@ fn partition_files(disk: &MemoryDisk) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn start(disk: &MemoryDisk) -> (LogDirectories, ClosedLog) {
+    let (directories, mut closed) = start_with_all(disk);
+    (directories, closed.remove(0))
+}
+
+fn start_with_all(disk: &MemoryDisk) -> (LogDirectories, Vec<ClosedLog>) {
     let config = LogDirectoriesConfig {
         paths: vec!["/data".into()],
         broker_id: BrokerId(1),
@@ -70,9 +75,7 @@ fn start(disk: &MemoryDisk) -> (LogDirectories, ClosedLog) {
         disk_reserve_bytes: Some(0),
     };
     let random = Arc::new(SeededRandom::new(1));
-    let (directories, mut closed) =
-        LogDirectories::open(Arc::new(disk.clone()), random, config, Instant::default()).unwrap();
-    (directories, closed.remove(0))
+    LogDirectories::open(Arc::new(disk.clone()), random, config, Instant::default()).unwrap()
 }
 
 fn open(closed: ClosedLog, segment_bytes: u64, index_interval_bytes: u64) -> PartitionLog {
@@ -283,16 +286,7 @@ fn directories_of_deleted_and_of_unknown_topics_are_no_logs() {
         }
     }
     let before = disk.files();
-    let config = LogDirectoriesConfig {
-        paths: vec!["/data".into()],
-        broker_id: BrokerId(1),
-        max_open_files: 3,
-        tail_cache_bytes: 0,
-        disk_reserve_bytes: Some(0),
-    };
-    let random = Arc::new(SeededRandom::new(1));
-    let (directories, closed) =
-        LogDirectories::open(Arc::new(disk.clone()), random, config, Instant::default()).unwrap();
+    let (directories, closed) = start_with_all(&disk);
     assert!(closed.is_empty());
     let mut now = Instant::default();
     while let Some(next) = directories.delete_step(now) {

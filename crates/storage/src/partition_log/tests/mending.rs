@@ -50,6 +50,17 @@ fn mend(log: &mut PartitionLog, leader: &Leader) -> usize {
     count
 }
 
+/// A log that was stopped and then rotted in its third segment; what was written, and where segments begin.
+fn rotten() -> (MemoryDisk, BTreeMap<i64, Vec<u8>>, Vec<i64>) {
+    let disk = MemoryDisk::new();
+    let (broker, log) = several_segments(&disk);
+    let written = batches(&log);
+    let bases = log.segments.iter().map(|segment| segment.base.0).collect::<Vec<_>>();
+    stop(broker, log);
+    disk.rot(&path_of(bases[2], "log"), 18, 1);
+    (disk, written, bases)
+}
+
 #[test]
 fn a_damaged_segment_is_made_anew_of_the_leaders_batches() {
     let original = MemoryDisk::new();
@@ -87,12 +98,7 @@ fn a_damaged_segment_is_made_anew_of_the_leaders_batches() {
 
 #[test]
 fn nothing_above_the_high_watermark_is_made_anew() {
-    let disk = MemoryDisk::new();
-    let (broker, log) = several_segments(&disk);
-    let written = batches(&log);
-    let bases = log.segments.iter().map(|segment| segment.base.0).collect::<Vec<_>>();
-    stop(broker, log);
-    disk.rot(&path_of(bases[2], "log"), 18, 1);
+    let (disk, written, bases) = rotten();
     let (_broker, mut log) = reopen(&disk, Meanwhile::Stopped);
     unreadable(&log, &written, "rot");
     assert!(log.is_damaged());
@@ -104,12 +110,7 @@ fn nothing_above_the_high_watermark_is_made_anew() {
 
 #[test]
 fn a_leader_that_lacks_records_mends_nobody() {
-    let disk = MemoryDisk::new();
-    let (broker, log) = several_segments(&disk);
-    let written = batches(&log);
-    let bases = log.segments.iter().map(|segment| segment.base.0).collect::<Vec<_>>();
-    stop(broker, log);
-    disk.rot(&path_of(bases[2], "log"), 18, 1);
+    let (disk, written, bases) = rotten();
     let files = disk.files();
     let in_it: Vec<_> = written.range(bases[2]..bases[3]).map(|(&first, _)| first).collect();
     for lacking in &in_it {
@@ -135,12 +136,7 @@ fn a_leader_that_lacks_records_mends_nobody() {
 
 #[test]
 fn a_log_that_was_cut_meanwhile_is_not_mended() {
-    let disk = MemoryDisk::new();
-    let (broker, log) = several_segments(&disk);
-    let written = batches(&log);
-    let bases = log.segments.iter().map(|segment| segment.base.0).collect::<Vec<_>>();
-    stop(broker, log);
-    disk.rot(&path_of(bases[2], "log"), 18, 1);
+    let (disk, written, bases) = rotten();
     let (_broker, mut log) = reopen(&disk, Meanwhile::Stopped);
     log.set_high_watermark(log.log_end_offset());
     unreadable(&log, &written, "rot");
