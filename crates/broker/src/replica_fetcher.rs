@@ -25,3 +25,10 @@ mod thread;
 mod virtual_link;
 
 pub(crate) use fetchers::{FetcherSettings, ReplicaFetchers};
+
+use std::time::Duration;
+
+/// The pause after one more failure than `failures`: `first`, doubled for each of them, and no longer than `longest`.
+fn backoff(first: Duration, failures: u32, longest: Duration) -> Duration {
+    first.saturating_mul(1 << failures.min(16)).min(longest)
+}

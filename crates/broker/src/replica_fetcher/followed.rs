@@ -3,6 +3,7 @@
 //! A fetch in a session names only partitions whose wish has changed since the last one, so what is kept
 //! here is which those are. Nothing is done for a partition that has no news.
 
+use super::backoff;
 use super::session::FetchSession;
 use crate::partition::{FollowerPosition, Partition};
 use bytestring::ByteString;
@@ -293,7 +294,7 @@ impl FollowedPartitions {
     /// Pauses `slot`: longer from failure to failure, up to `longest`.
     pub(super) fn delay(&mut self, slot: Slot, now: Instant, longest: Duration) {
         let Some(Some(followed)) = self.slots.get_mut(slot) else { return };
-        let pause = FIRST_BACKOFF.saturating_mul(1 << followed.failures.min(16)).min(longest);
+        let pause = backoff(FIRST_BACKOFF, followed.failures, longest);
         followed.failures += 1;
         self.stand_back(slot, Standing::Delayed(now + pause));
         self.delayed.push(slot);

@@ -3,6 +3,7 @@
 //! What is asked for is read as a consumer reads: up to the high watermark, and the leader does not take it for a sign of
 //! where this replica's log ends.
 
+use super::backoff;
 use crate::partition::Partition;
 use bytestring::ByteString;
 use model::{Instant, LeaderEpoch, Offset, TopicId};
@@ -67,7 +68,7 @@ impl Damaged {
 
     /// It came to nothing.
     pub(super) fn delay(&mut self, now: Instant) {
-        let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE);
+        let pause = backoff(FIRST_PAUSE, self.failures, LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
         self.due = now + pause;
     }

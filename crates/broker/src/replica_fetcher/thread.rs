@@ -1,5 +1,6 @@
 //! The loop of one fetcher: take messages, ask, append what was answered.
 
+use super::backoff;
 use super::fetchers::FetcherSettings;
 use super::followed::{FollowedPartitions, Slot};
 use super::link::{ConnectionSettings, ExchangeFailure, Link, Urgency, Waiting, exchange};
@@ -268,9 +269,10 @@ impl<L: Link> Fetcher<L> {
     }
 
     fn next_reconnect(&mut self) -> Duration {
-        let pause = FIRST_RECONNECT.saturating_mul(1 << self.failures.min(16));
+        let longest = self.settings.replication.fetch_backoff.max(FIRST_RECONNECT);
+        let pause = backoff(FIRST_RECONNECT, self.failures, longest);
         self.failures = self.failures.saturating_add(1);
-        pause.min(self.settings.replication.fetch_backoff.max(FIRST_RECONNECT))
+        pause
     }
 
     /// Sleeps until there is a message, or `until`.
@@ -449,11 +451,11 @@ impl<L: Link> Fetcher<L> {
             let request = damaged.request(offset, topic_id, max_bytes);
             let version = if topic_id.is_some() { FETCH_BY_ID } else { FETCH_BY_NAME };
             let (response, frame) = self.ask(&request, version).await?;
-            let codes = [response.error_code];
             let mut all = response.responses.into_iter().flat_map(|topic| topic.partitions);
             let data = all.next().unwrap_or_default();
-            let code = codes.into_iter().chain([data.error_code]).find(|&code| code != 0);
-            if let Some(code) = code {
+            if let Some(code) =
+                [response.error_code, data.error_code].into_iter().find(|&code| code != 0)
+            {
                 let code = error_code(code);
                 debug!(partition = %damaged.partition, ?code, "the leader cannot mend it now");
                 damaged.delay(self.now());
