@@ -137,17 +137,24 @@ fn open_loop(server: &Server, topic: String, seconds: u64) -> LatencyOptions {
     }
 }
 
-fn times(figures: &mut Figures, alone: &load::Measured, beside: &load::Measured) {
+/// Loads a broker until it is warm.
+fn warm_up(server: &Server, options: &RunOptions, round: usize) -> Result<(), BenchError> {
+    let warm = seconds(warm_up_seconds(server, options, round));
+    load::latency(&open_loop(server, new_topic(), warm)).map(drop)
+}
+
+/// How an open loop beside something compares with one alone.
+fn compared(alone: &load::Measured, beside: &load::Measured) -> Figures {
     let p99 = |measured: &load::Measured| measured.latency.quantile_us(0.99);
     let p999 = |measured: &load::Measured| measured.latency.quantile_us(0.999);
-    figures.extend([
+    Figures::from([
         ("p99 us alone", p99(alone)),
         ("p99 us", p99(beside)),
         ("p99 times", p99(beside) / p99(alone)),
         ("p99.9 us alone", p999(alone)),
         ("p99.9 us", p999(beside)),
         ("p99.9 times", p999(beside) / p999(alone)),
-    ]);
+    ])
 }
 
 /// An open loop alone and beside throttled compaction.
@@ -157,11 +164,7 @@ pub(crate) fn beside_compaction(
     round: usize,
 ) -> Result<Figures, BenchError> {
     let log = Uncleaned::fill(server, "none")?;
-    load::latency(&open_loop(
-        server,
-        new_topic(),
-        seconds(warm_up_seconds(server, options, round)),
-    ))?;
+    warm_up(server, options, round)?;
     server.wait_until_idle()?;
     let span = seconds(options.seconds);
     let alone = load::latency(&open_loop(server, new_topic(), span))?;
@@ -171,9 +174,7 @@ pub(crate) fn beside_compaction(
         return Err(BenchError::Protocol("compaction was over before the measurement".into()));
     }
     server.delete_topic(&log.topic)?;
-    let mut figures = Figures::default();
-    times(&mut figures, &alone, &beside);
-    Ok(figures)
+    Ok(compared(&alone, &beside))
 }
 
 /// An open loop into one large segment, and one whose segments are rolled five times a second.
@@ -182,36 +183,26 @@ pub(crate) fn across_rolls(
     options: &RunOptions,
     round: usize,
 ) -> Result<Figures, BenchError> {
-    load::latency(&open_loop(
-        server,
-        new_topic(),
-        seconds(warm_up_seconds(server, options, round)),
-    ))?;
+    warm_up(server, options, round)?;
     let span = seconds(options.seconds);
     let alone = load::latency(&open_loop(server, new_topic(), span))?;
     let mut rolling = open_loop(server, new_topic(), span);
     rolling.target.configs = &[("segment.bytes", "1048576")];
     let beside = load::latency(&rolling)?;
     server.delete_topic(&rolling.target.topic)?;
-    let mut figures = Figures::default();
-    times(&mut figures, &alone, &beside);
-    Ok(figures)
+    Ok(compared(&alone, &beside))
 }
 
-fn ten_gigabytes(server: &Server) -> Result<String, BenchError> {
-    let topic = new_topic();
-    load::fill(&FillOptions {
-        target: Target::new(server.address, topic.clone()),
+fn fill_ten_gigabytes(server: &Server, topic: &str) -> Result<(), BenchError> {
+    let filled = load::fill(&FillOptions {
+        target: Target::new(server.address, topic.to_owned()),
         record_bytes: 1000,
         records: 16,
         megabytes: 10_000,
         keys: 0,
         codec: "none".into(),
-    })?;
-    // What the kernel still had to write back would be measured too.
-    rustix::fs::sync();
-    server.wait_until_idle()?;
-    Ok(topic)
+    });
+    filled.map(drop)
 }
 
 /// An open loop while a topic of ten gigabytes is deleted.
@@ -220,19 +211,17 @@ pub(crate) fn beside_deletion(
     options: &RunOptions,
     round: usize,
 ) -> Result<Figures, BenchError> {
-    let large = ten_gigabytes(server)?;
-    load::latency(&open_loop(
-        server,
-        new_topic(),
-        seconds(warm_up_seconds(server, options, round)),
-    ))?;
+    let large = new_topic();
+    fill_ten_gigabytes(server, &large)?;
+    // What the kernel still had to write back would be measured too.
+    rustix::fs::sync();
+    server.wait_until_idle()?;
+    warm_up(server, options, round)?;
     let span = seconds(options.seconds);
     let alone = load::latency(&open_loop(server, new_topic(), span))?;
     server.delete_topic(&large)?;
     let beside = load::latency(&open_loop(server, new_topic(), span))?;
-    let mut figures = Figures::default();
-    times(&mut figures, &alone, &beside);
-    Ok(figures)
+    Ok(compared(&alone, &beside))
 }
 
 /// An open loop beside a consumer that reads ten gigabytes which are not in the page cache.
@@ -243,21 +232,9 @@ pub(crate) fn beside_catch_up(
 ) -> Result<Figures, BenchError> {
     let topic = format!("large-{}", server.subject.name());
     if round == 1 {
-        let target = Target::new(server.address, topic.clone());
-        load::fill(&FillOptions {
-            target,
-            record_bytes: 1000,
-            records: 16,
-            megabytes: 10_000,
-            keys: 0,
-            codec: "none".into(),
-        })?;
+        fill_ten_gigabytes(server, &topic)?;
     }
-    load::latency(&open_loop(
-        server,
-        new_topic(),
-        seconds(warm_up_seconds(server, options, round)),
-    ))?;
+    warm_up(server, options, round)?;
     rustix::fs::sync();
     forget_cached(server.folder(), &topic)?;
     server.wait_until_idle()?;
@@ -266,8 +243,7 @@ pub(crate) fn beside_catch_up(
     let catch_up = CatchUp { topic, batch_records: 16, fetch_bytes: 1 << 20 };
     let loaded = open_loop(server, new_topic(), span);
     let ((beside, read), used) = with_cpu(server, || load::latency_beside(&loaded, &catch_up))?;
-    let mut figures = Figures::default();
-    times(&mut figures, &alone, &beside);
+    let mut figures = compared(&alone, &beside);
     figures.extend([
         ("MB/s read", read as f64 / 1e6 / beside.elapsed.as_secs_f64()),
         ("CPU %", used.as_secs_f64() * 100.0 / beside.elapsed.as_secs_f64()),
